@@ -1,0 +1,299 @@
+"""What this machine can do, what is missing, and how to get it.
+
+Set-up calls `libraries` before anything is installed, so this module needs the standard library
+alone; it imports what else it looks at inside its functions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+_OUTPUTS = Path(__file__).resolve().parents[1] / "outputs"
+_CGROUP = Path("/sys/fs/cgroup")
+_IMPORT_SECONDS = 120
+_GB = 1e9
+_FRAMEWORKS_GB = 1.5  # the warm processes of both frameworks, and a notebook's kernel
+_WORKER_GB = 0.5  # the largest seen: a TensorFlow worker of 430 MB, an MXNet one of 455 MB
+_DISK_GB = 1.0
+_SHARED_GB = 0.1
+_MARKS = {True: "ok", None: "--", False: "!!"}
+
+# prints the version and the seconds that the import took
+_IMPORT = """
+import importlib, sys, time, numpy
+if "bool" not in vars(numpy):
+    numpy.bool = numpy.bool_  # MXNet 1.9 still uses the name
+begin = time.monotonic()
+modules = [importlib.import_module(name) for name in sys.argv[1:]]
+print(modules[0].__version__, format(time.monotonic() - begin, ".1f"))
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+        What was looked at.
+    ok : bool or None
+        False where labkit does not work without it, None where it works within limits.
+    found : str
+        What there is, in a few words.
+    advice : str
+        What it means or what to do; empty where there is nothing to say.
+    """
+
+    name: str
+    ok: bool | None
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Check]:
+    """Look at everything that labkit needs; takes about as long as one import of a framework."""
+    from labkit.trainers import FRAMEWORKS
+
+    busy = load()  # before the imports below add to it
+    with ThreadPoolExecutor() as pool:
+        imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
+        machine = [python(), system(), cores(), memory(), busy, disk(), shared_memory()]
+        checks = [*machine, libraries(), outputs(), *datasets()]
+        return checks + [check.result() for check in imports]
+
+
+def render(checks: list[Check]) -> str:
+    """Return the checks as text: a mark, the name, what was found, and advice beneath.
+
+    The marks are ``ok``, ``--`` (it works within limits) and ``!!`` (labkit needs it).
+    """
+    width = max(len(check.name) for check in checks)
+    indent = " " * (width + 6)
+    lines = []
+    for check in checks:
+        lines.append(f"{_MARKS[check.ok]}  {check.name:{width}}  {check.found}")
+        lines += textwrap.wrap(
+            check.advice,
+            width=99,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    missing = [check.name for check in checks if check.ok is False]
+    lines.append("")
+    lines.append(
+        f"labkit needs what is marked !!: {', '.join(missing)}."
+        if missing
+        else "labkit has all that it needs here."
+    )
+    return "\n".join(lines)
+
+
+def python() -> Check:
+    """Look at the interpreter's version."""
+    good = (3, 11) <= sys.version_info < (3, 13)
+    advice = "" if good else "labkit runs on Python 3.11 and 3.12: make setup PYTHON=python3.12"
+    return Check("Python", good, platform.python_version(), advice)
+
+
+def system() -> Check:
+    """Look at the operating system and the processor's architecture."""
+    found = f"{platform.system()} {platform.machine()}"
+    good = found == "Linux x86_64"
+    advice = "" if good else "MXNet and TensorFlow are locked for Linux x86_64 only."
+    return Check("system", good, found, advice)
+
+
+def cores() -> Check:
+    """Look at how many cores this process may use, which bounds what can be measured."""
+    usable, there = len(os.sched_getaffinity(0)), os.cpu_count()
+    found = str(usable) if usable == there else f"{usable} of {there} (CPU affinity)"
+    quota, period = _cgroup("cpu.max", "max 100000").split()
+    if quota != "max" and int(quota) < usable * int(period):
+        return Check(
+            "cores",
+            None,
+            f"{found}, for {int(quota) / int(period):g} cores' time (cgroup quota)",
+            "Processes are paused when the quota is spent, which disturbs rates and learning over "
+            "time. Lift the quota, or pin cores instead (docker run --cpuset-cpus).",
+        )
+    if usable == 1:
+        return Check(
+            "cores", None, found, "Workers share the one core: no scaling can be measured."
+        )
+    return Check(
+        "cores",
+        True,
+        found,
+        f"Up to {usable} workers are measured as scaling; more share cores, and are marked so.",
+    )
+
+
+def memory() -> Check:
+    """Look at the memory that is free, and for how many workers it is enough."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    kibibytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
+    free, total = kibibytes["MemAvailable"] * 1024, kibibytes["MemTotal"] * 1024
+    limit = _cgroup("memory.max", "max")
+    if limit != "max" and int(limit) < total:
+        total = int(limit)
+        free = min(free, total - int(_cgroup("memory.current", "0")))
+    workers = max(0, int((free / _GB - _FRAMEWORKS_GB) / _WORKER_GB))
+    found = f"{free / _GB:.1f} GB free of {total / _GB:.1f} GB, enough for about {workers} workers"
+    if workers < 2:
+        return Check("memory", None, found, "Two workers need 2.5 GB: end other programs.")
+    return Check("memory", True, found)
+
+
+def load() -> Check:
+    """Look at what else runs on the machine."""
+    running, usable = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    found = f"{running:.1f} processes ran or waited in the last minute"
+    if running > usable / 4:
+        return Check(
+            "load",
+            None,
+            found,
+            "The machine is busy: rates come out too low and uneven. End other work before "
+            "measuring.",
+        )
+    return Check("load", True, found)
+
+
+def disk() -> Check:
+    """Look at the room for runs and notebooks."""
+    free = shutil.disk_usage(_existing(_OUTPUTS)).free / _GB
+    good = free >= _DISK_GB
+    return Check(
+        "disk",
+        good,
+        f"{free:.1f} GB free for outputs",
+        "" if good else f"Make room: data, runs and notebooks take up to {_DISK_GB:g} GB.",
+    )
+
+
+def shared_memory() -> Check:
+    """Look at /dev/shm, which containers keep small."""
+    try:
+        free = shutil.disk_usage("/dev/shm").free / _GB
+    except OSError as error:
+        return Check("shared memory", None, f"/dev/shm: {error.strerror}")
+    good = free >= _SHARED_GB
+    return Check(
+        "shared memory",
+        good or None,
+        f"{free:.1f} GB free in /dev/shm",
+        "" if good else "In a container, start it with more: docker run --shm-size=1g",
+    )
+
+
+def libraries() -> Check:
+    """Look for the system's libraries that MXNet loads and that its wheel does not bring."""
+    missing = []
+    for name in ("libgomp.so.1", "libquadmath.so.0"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            missing.append(name)
+    if not missing:
+        return Check("system libraries", True, "libgomp, libquadmath")
+    return Check(
+        "system libraries",
+        False,
+        f"MXNet cannot load {' and '.join(missing)}",
+        "Debian, Ubuntu: apt-get install libgomp1 libquadmath0. "
+        "Fedora: dnf install libgomp libquadmath.",
+    )
+
+
+def outputs() -> Check:
+    """Look whether runs and notebooks can be written."""
+    try:
+        with tempfile.TemporaryFile(dir=_existing(_OUTPUTS)) as file:
+            file.write(b"labkit")
+    except OSError as error:
+        return Check("outputs", False, f"{_OUTPUTS}: {error.strerror}", "Make it writable.")
+    return Check("outputs", True, f"{_OUTPUTS} is writable")
+
+
+def datasets() -> list[Check]:
+    """Verify the data sets; a missing one is a note, as labkit fetches it."""
+    from labkit.data import DATASETS, DataError, verify
+
+    checks = []
+    for name in DATASETS:
+        try:
+            verify(name)
+        except DataError as error:
+            checks.append(Check(name, None, "not ready", str(error)))
+        else:
+            checks.append(Check(name, True, "fetched and verified"))
+    return checks
+
+
+def framework(name: str, modules: tuple[str, ...]) -> Check:
+    """Import a framework in a process of its own, as it can take that process down.
+
+    Parameters
+    ----------
+    name : str
+        The framework.
+    modules : tuple of str
+        What to import; the first one tells the version.
+    """
+    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORT, *modules],
+            env=quiet,
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return Check(
+            name,
+            False,
+            f"its import did not end in {_IMPORT_SECONDS} s",
+            "The machine may be out of memory or very busy: look with top, and try again.",
+        )
+    if done.returncode == 0:
+        version, seconds = done.stdout.split()[-2:]
+        return Check(name, True, f"{version}, imported in {seconds} s")
+    if done.returncode == -signal.SIGILL:
+        return Check(
+            name,
+            False,
+            "this processor lacks instructions that it uses",
+            "TensorFlow and MXNet need a processor with AVX; some virtual machines hide it.",
+        )
+    why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return Check(name, False, f"cannot be imported: {why}", "Make the environment: make setup")
+
+
+def _cgroup(name: str, default: str) -> str:
+    """Return a limit of the container that this runs in (cgroup version 2)."""
+    try:
+        return (_CGROUP / name).read_text(encoding="ascii").strip()
+    except OSError:
+        return default
+
+
+def _existing(path: Path) -> Path:
+    """Return the path, or its nearest parent that exists."""
+    while not path.exists():
+        path = path.parent
+    return path

@@ -1,0 +1,57 @@
+"""Launchers: they start a trial's replicas, watch them, and end them.
+
+A launcher is all that knows where a trial runs. `local` runs it in processes of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from ..errors import LabkitError
+from ..trials import Trial
+
+Watch = Callable[[dict[str, Any]], None]
+"""Called with every event as it arrives; for showing only, never for results."""
+
+
+class TrialFailed(LabkitError):
+    """A replica died, or the trial took too long; the message names role, cause, last lines."""
+
+
+class TrialDiverged(TrialFailed):
+    """The loss of a worker is no longer a number."""
+
+
+class Launcher(Protocol):
+    """Runs one trial at a time."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def run(self, trial: Trial, directory: Path, watch: Watch) -> dict[str, Any]:
+        """Run a trial to its end.
+
+        Parameters
+        ----------
+        trial : Trial
+            What to run.
+        directory : Path
+            Where each replica's standard output and error are left, as ``<role>-<index>.log``
+            and ``.err``.
+        watch : callable
+            Gets the events live.
+
+        Returns
+        -------
+        dict
+            The circumstances of the run, to be kept beside its events.
+
+        Raises
+        ------
+        TrialFailed
+            After everything of the trial has been ended.
+        """
+        ...

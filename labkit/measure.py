@@ -1,0 +1,168 @@
+"""Run the trials of a sweep, each once and for all, and hand over the tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import data, provenance, tensorboard
+from .errors import LabkitError
+from .launchers import Launcher, TrialDiverged, TrialFailed, Watch
+from .launchers.local import DEADLINE, LocalLauncher, replicas_of
+from .progress import SweepProgress
+from .runs import Run, RunError, Store
+from .trials import Trial, TrialError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": LocalLauncher}
+"""The ways to run a trial, by the name that notebooks and the command line use."""
+
+OVERLOAD_RETRIES = 1
+"""How often a trial is repeated whose machine was too busy with other things to measure on."""
+
+
+class SweepFailed(LabkitError):
+    """Some trials of a sweep failed; the others are kept."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a sweep has measured.
+
+    Attributes
+    ----------
+    trials : sequence of Trial
+        The sweep.
+    store : Store
+        Where its runs are.
+    """
+
+    trials: Sequence[Trial]
+    store: Store
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a trial; see `Store.table`."""
+        return self.store.table(self.trials)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row a step window; see `Store.steps`."""
+        return self.store.steps(self.trials)
+
+    @cached_property
+    def evals(self) -> pd.DataFrame:
+        """One row an evaluation; see `Store.evals`."""
+        return self.store.evals(self.trials)
+
+
+def measure(
+    sweep: Sequence[Trial],
+    launcher: str = "local",
+    *,
+    store: Store | None = None,
+    again: bool = False,
+    deadline: float = DEADLINE,
+    watch: Watch | None = None,
+) -> Results:
+    """Run what has not been run yet.
+
+    Parameters
+    ----------
+    sweep : sequence of Trial
+        Trials that have finished or diverged before are not run again.
+    launcher : str
+        Where: ``local``.
+    store : Store, optional
+        By default the one under ``outputs``.
+    again : bool
+        Run all trials even so; a new run replaces the old one when it has succeeded.
+    deadline : float
+        Seconds each trial may take.
+    watch : callable, optional
+        Gets all events live, beside the progress bar.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    LabkitError
+        Before anything starts: unknown launcher, data missing or changed, no room.
+    SweepFailed
+        At the end, if trials have failed; the others' results are kept, and the next call runs
+        only what is missing. A diverged trial is a result, not a failure.
+    """
+    if launcher not in LAUNCHERS:
+        hint = nearest(launcher, LAUNCHERS)
+        raise TrialError(f"launcher: {launcher!r}{hint}; allowed: {', '.join(LAUNCHERS)}")
+    if not deadline > 0:
+        raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
+    store = store or Store()
+    missing = [trial for trial in sweep if again or store.find(trial) is None]
+    if not missing:
+        return Results(sweep, store)
+    for dataset in sorted({trial.dataset for trial in missing}):
+        data.verify(dataset)
+
+    failures = []
+    with ExitStack() as stack:
+        progress = stack.enter_context(SweepProgress(missing))
+        runner = stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+
+        def show(event: dict[str, Any]) -> None:
+            progress.event(event)
+            if watch:
+                watch(event)
+
+        for trial in missing:
+            progress.begin(trial)
+            try:
+                _run(trial, runner, store, again, show)
+            except TrialFailed as error:
+                failures.append(error)
+            progress.end(trial)
+    if failures:
+        raise SweepFailed(
+            f"{len(failures)} of {len(missing)} trials failed; what finished is kept, and the "
+            f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
+        )
+    return Results(sweep, store)
+
+
+def _run(trial: Trial, launcher: Launcher, store: Store, again: bool, watch: Watch) -> Run:
+    """Run one trial and keep what came of it."""
+    with store.claim(trial) as scratch:
+        if not again and (run := store.find(trial)):
+            return run  # somebody else has run it meanwhile
+        for attempt in range(1 + OVERLOAD_RETRIES):
+            common = {"machine": provenance.machine(), "revision": provenance.revision()}
+            try:
+                record = common | launcher.run(trial, scratch, watch) | {"status": "finished"}
+                run = Run(trial, scratch, record)
+                run.check(replicas_of(trial))
+            except (TrialFailed, RunError) as error:
+                diverged = isinstance(error, TrialDiverged)
+                status = "diverged" if diverged else "failed"
+                kept = store.keep(trial, scratch, common | {"status": status, "error": str(error)})
+                if diverged:
+                    return kept
+                raise TrialFailed(f"{error}\n(all it printed: {kept.directory})") from error
+            if not record["overloaded"] or attempt == OVERLOAD_RETRIES:
+                break
+            _empty(scratch)
+        tensorboard.write(run, scratch / "tensorboard")
+        return store.keep(trial, scratch, record)
+
+
+def _empty(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.mkdir()

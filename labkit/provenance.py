@@ -1,0 +1,46 @@
+"""Where a number comes from: the code's revision and the machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """Return host, processor, cores this process may use, memory in bytes, and system."""
+    return {
+        "host": platform.node(),
+        "cpu_model": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory": psutil.virtual_memory().total,
+        "system": platform.platform(),
+    }
+
+
+@functools.cache
+def revision() -> str:
+    """Return the checkout's git commit, with ``+`` if files differ from it, or ``unknown``."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+"],
+            cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=30,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,56 @@
+"""The events of a run in TensorBoard's format, the same for all frameworks."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from .runs import Run
+
+
+def write(run: Run, directory: Path) -> None:
+    """Write a run's curves: a directory for each worker, steps on the horizontal axis.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run.
+    directory : Path
+        Where to; TensorBoard finds all that lie below the directory it is given.
+    """
+    # The protocol buffers alone: the summary writer would import TensorFlow.
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    # Events carry a machine's monotonic time; TensorBoard wants the wall's.
+    offset = time.time() - time.monotonic()
+    for index, events in enumerate(run.workers):
+        home = directory / f"worker-{index}"
+        home.mkdir(parents=True)
+        first = events[0]["t"] + offset
+        with (home / f"events.out.tfevents.{first:.0f}.labkit").open("wb") as file:
+            writer = RecordWriter(file)
+            writer.write(Event(wall_time=first, file_version="brain.Event:2").SerializeToString())
+            steps = 0
+            for event in events:
+                if event["kind"] == "step":
+                    steps = event["steps"]
+                    values = {f"train/{name}": event.get(name) for name in ("loss", "accuracy")}
+                elif event["kind"] == "eval":
+                    values = {f"test/{event['metric']}": event["value"]}
+                else:
+                    continue
+                summary = Summary(
+                    value=[
+                        Summary.Value(tag=tag, simple_value=value)
+                        for tag, value in values.items()
+                        if value is not None and math.isfinite(value)
+                    ]
+                )
+                writer.write(
+                    Event(
+                        wall_time=event["t"] + offset, step=steps, summary=summary
+                    ).SerializeToString()
+                )
