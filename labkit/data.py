@@ -29,7 +29,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -50,7 +50,7 @@ _ANSWER_SECONDS = 10  # to the first byte of an answer, name look-up and every a
 _CONNECT_SECONDS = 5
 _SILENCE_SECONDS = 30
 _CONNECTIONS = 5  # how often a download goes on after a cut
-_CHUNK = 1 << 18  # bytes
+_CHUNK = 1 << 16  # bytes
 _ELSEWHERE = "name another directory in the environment variable LABKIT_DATA"
 _CAUSES = ("E:", "ERROR", "npm error", "npm ERR!")  # how clients begin the lines that say why
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)
@@ -438,8 +438,9 @@ class _Fetch:
         box = Path(tempfile.mkdtemp(dir=self.work))
 
         def tick() -> None:
-            came = sum(path.stat().st_size for path in box.iterdir() if path.is_file())
-            self.report(f"{self.dataset.name} ({source})", came, source.bytes)
+            with suppress(FileNotFoundError):  # clients rename their files meanwhile
+                came = sum(path.stat().st_size for path in box.iterdir() if path.is_file())
+                self.report(f"{self.dataset.name} ({source})", came, source.bytes)
 
         self.unpack(_download_package(source, box, tick), source, self.missing())
 
@@ -503,15 +504,11 @@ def _download(url: str, part: Path, what: str, report: Progress) -> None:
     for _ in range(_CONNECTIONS):
         have = part.stat().st_size if part.exists() else 0
         with _ask(url, have) as response:
-            span = response.headers.get("Content-Range", "")
             if response.status_code == 416:
-                if span == f"bytes */{have}":
-                    return  # complete already
-                part.unlink()
-                continue
+                return  # there is no more than what is here; its sum will tell
             if not response.ok:
                 raise DataError(f"answers {response.status_code} {response.reason}")
-            goes_on = span.startswith(f"bytes {have}-")
+            goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             have = have if goes_on else 0
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else None
@@ -522,10 +519,9 @@ def _download(url: str, part: Path, what: str, report: Progress) -> None:
                         stream.write(chunk)
                         have += len(chunk)
                         report(what, have, total)
-                except urllib3.exceptions.HTTPError:
-                    continue
-            if total is None or have == total:
-                return
+                    return
+                except urllib3.exceptions.HTTPError:  # cut, or silent for too long
+                    pass
     raise DataError(f"the connection was cut {_CONNECTIONS} times, the last after {have} bytes")
 
 
@@ -614,6 +610,7 @@ def _run(command: list[str], folder: Path, tick: Callable[[], None]) -> None:
             tick()
         except BaseException:
             process.kill()
+            process.wait()  # after Ctrl-C, leaving Popen's context would not
             raise
     if process.returncode != 0:
         lines = output.strip().splitlines()

@@ -225,7 +225,8 @@ class Arrays:
 
 def _idx(path: Path) -> np.ndarray:
     """Map an IDX file: two zero bytes, a type, the number of dimensions, then each dimension."""
-    head = path.open("rb").read(4)
+    with path.open("rb") as file:
+        head = file.read(4)
     if head[:3] != b"\0\0\x08":
         raise ValueError(f"{path} is not an IDX file of bytes")
     shape = tuple(np.fromfile(path, ">i4", count=head[3], offset=4))
@@ -308,14 +309,19 @@ def work(args: argparse.Namespace, events: Events, network: Network, data: Array
         if losses:
             reported = report()
         if args.index == 0 and args.eval_samples != 0:
-            _evaluate(args, events, network, data, since=reported)
+            _evaluate(args, events, network, data, steps, since=reported)
             reported = time.monotonic()
     network.close()
     events.end(steps=steps, samples=steps * size)
 
 
 def _evaluate(
-    args: argparse.Namespace, events: Events, network: Network, data: Arrays, since: float
+    args: argparse.Namespace,
+    events: Events,
+    network: Network,
+    data: Arrays,
+    steps: int,
+    since: float,
 ) -> None:
     """Judge the network on the test set: accuracy of images, perplexity of text."""
     inputs = data.test_inputs[: args.eval_samples]
@@ -344,6 +350,7 @@ def _evaluate(
         metric, value = "perplexity", float(np.exp(loss))
     events(
         "eval",
+        steps=steps,
         metric=metric,
         value=value,
         loss=loss,

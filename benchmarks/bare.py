@@ -1,0 +1,156 @@
+"""Plain training loops, a process each, without anything of labkit's around them.
+
+They are the baseline of `trainer.py` and `learning.py`: the model comes from the trainer's file,
+the loop is what one writes in a first script with the framework. Prints one line of JSON.
+
+    python bare.py mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 100
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "labkit" / "trainers"))
+import common
+
+FRAMEWORK = sys.argv[1]
+ARGS = common.parse(sys.argv[2:])
+
+import numpy as np
+
+WARM_UP = 5
+
+
+def scaled(batch):
+    """Bring pixels to [0, 1]."""
+    return batch.astype(np.float32) / 255 if batch.dtype == np.uint8 else batch
+
+
+def mxnet_loop():
+    """Return functions that take a step, wait for it, and give a test batch's results."""
+    import train_mxnet as trainer
+
+    mx = trainer.mx
+    shape = (1, 28, 28) if ARGS.model == "lenet5" else (30,)
+    label_shape = () if ARGS.model == "lenet5" else (30,)
+    symbol = trainer.lenet5() if ARGS.model == "lenet5" else trainer.lstm(30)[0]
+
+    def bind(size, shared=None):
+        module = mx.mod.Module(symbol, context=mx.cpu())
+        module.bind(
+            [("data", (size, *shape))],
+            [("softmax_label", (size, *label_shape))],
+            for_training=shared is None,
+            shared_module=shared,
+        )
+        return module
+
+    mx.random.seed(ARGS.seed)
+    np.random.seed(ARGS.seed)
+    module = bind(ARGS.batch_size)
+    module.init_params(trainer.initializer(ARGS.initializer))
+    targets = ARGS.batch_size * (30 if ARGS.loss_over_time == "mean" else 1)
+    module.init_optimizer(
+        optimizer_params={"learning_rate": ARGS.learning_rate, "rescale_grad": 1 / targets}
+    )
+    judges = {}
+
+    def batch(x, y):
+        return mx.io.DataBatch([mx.nd.array(x.reshape(-1, *shape))], [mx.nd.array(y)])
+
+    def losses(out, y):
+        return -mx.nd.log(mx.nd.maximum(mx.nd.pick(out, mx.nd.array(y.reshape(-1))), 1e-30))
+
+    def step(x, y):
+        module.forward_backward(batch(x, y))
+        if ARGS.clip_norm:
+            gradients = [g[0] for g in module._exec_group.grad_arrays]
+            mx.gluon.utils.clip_global_norm(gradients, ARGS.clip_norm * targets)
+        module.update()
+        return losses(module.get_outputs()[0], y).mean().asscalar()
+
+    def test(x, y):
+        if len(x) not in judges:
+            judges[len(x)] = bind(len(x), module)
+        judge = judges[len(x)]
+        judge.forward(batch(x, y), is_train=False)
+        out = judge.get_outputs()[0]
+        return losses(out, y).asnumpy(), out.asnumpy().argmax(1) == y.reshape(-1)
+
+    return step, mx.nd.waitall, test
+
+
+def tensorflow_loop():
+    """Return functions that take a step, wait for it, and give a test batch's results."""
+    import train_tensorflow as trainer
+
+    tf = trainer.tf
+    tf.disable_eager_execution()
+    tf.set_random_seed(ARGS.seed)
+    cnn = ARGS.model == "lenet5"
+    inputs = tf.placeholder(tf.float32, [None, 28, 28]) if cnn else None
+    inputs = tf.placeholder(tf.int32, [None, 30]) if inputs is None else inputs
+    labels = tf.placeholder(tf.int32, [None] if cnn else [None, 30])
+    truth = tf.reshape(labels, [-1])
+    with tf.variable_scope("", initializer=trainer.INITIALIZERS[ARGS.initializer]()):
+        logits = (trainer.lenet5 if cnn else trainer.lstm)(inputs)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=truth, logits=logits)
+    loss = tf.reduce_mean(losses)
+    hits = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), truth)
+    scale = 30 if ARGS.loss_over_time == "sum" else 1
+    optimizer = tf.train.GradientDescentOptimizer(ARGS.learning_rate)
+    gradients, variables = zip(*optimizer.compute_gradients(loss * scale), strict=True)
+    if ARGS.clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, ARGS.clip_norm)
+    update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    session = tf.Session(config=trainer.config(ARGS))
+    session.run(tf.global_variables_initializer())
+
+    def step(x, y):
+        return session.run([update, loss], {inputs: x, labels: y})[1]
+
+    def test(x, y):
+        return session.run([losses, hits], {inputs: x, labels: y})
+
+    return step, lambda: None, test
+
+
+def main():
+    """Train, time, judge if asked to."""
+    step, wait, test = {"mxnet": mxnet_loop, "tensorflow": tensorflow_loop}[FRAMEWORK]()
+    data = common.Arrays(ARGS.dataset, ARGS.data)
+    size = ARGS.batch_size
+    per_epoch = len(data.train_inputs) // size
+    total = ARGS.steps or ARGS.epochs * per_epoch
+    # To judge learning all steps count; to time them some are taken before.
+    warm_up = WARM_UP if ARGS.eval_samples == 0 else 0
+    seconds = time.monotonic()
+    for number in range(warm_up + total):
+        epoch, place = divmod(number, per_epoch)
+        if place == 0:
+            order = np.random.default_rng([ARGS.seed, 0, epoch]).permutation(
+                len(data.train_inputs)
+            )
+        if number == warm_up:
+            wait()
+            seconds = time.monotonic()
+        chosen = order[place * size : (place + 1) * size]
+        loss = step(scaled(data.train_inputs[chosen]), data.train_labels[chosen].astype(np.int32))
+    wait()
+    result = {"batches_per_second": total / (time.monotonic() - seconds), "loss": float(loss)}
+    if ARGS.eval_samples != 0:
+        losses, hits = [], []
+        for begin in range(0, len(data.test_inputs), common.EVAL_BATCH[ARGS.model]):
+            part = slice(begin, begin + common.EVAL_BATCH[ARGS.model])
+            y = data.test_labels[part].astype(np.int32)
+            found = test(scaled(data.test_inputs[part]), y)
+            losses.append(found[0])
+            hits.append(found[1])
+        result["accuracy"] = 100 * float(np.concatenate(hits).mean())
+        result["perplexity"] = float(np.exp(np.concatenate(losses).mean()))
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
