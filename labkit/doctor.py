@@ -19,9 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-_OUTPUTS = Path(__file__).resolve().parents[1] / "outputs"
-_CGROUP = Path("/sys/fs/cgroup")
-_IMPORT_SECONDS = 120
+CGROUP = Path("/sys/fs/cgroup")  # a container's limits, in version 2
+IMPORT_SECONDS = 120
 _GB = 1e9
 _FRAMEWORKS_GB = 1.5  # the warm processes of both frameworks, and a notebook's kernel
 _WORKER_GB = 0.5  # the largest seen: a TensorFlow worker of 430 MB, an MXNet one of 455 MB
@@ -64,14 +63,13 @@ class Check:
 
 def examine() -> list[Check]:
     """Look at everything that labkit needs; takes about as long as one import of a framework."""
-    from labkit.trainers import FRAMEWORKS
+    from .trainers import FRAMEWORKS
 
     busy = load()  # before the imports below add to it
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
-        machine = [python(), system(), cores(), memory(), busy, disk(), shared_memory()]
-        checks = [*machine, libraries(), outputs(), *datasets()]
-        return checks + [check.result() for check in imports]
+        machine = [python(), system(), cores(), memory(), busy, shared_memory(), libraries()]
+        return [*machine, outputs(), *datasets(), *(check.result() for check in imports)]
 
 
 def render(checks: list[Check]) -> str:
@@ -127,8 +125,8 @@ def cores() -> Check:
             "cores",
             None,
             f"{found}, for {int(quota) / int(period):g} cores' time (cgroup quota)",
-            "Processes are paused when the quota is spent, which disturbs rates and learning over "
-            "time. Lift the quota, or pin cores instead (docker run --cpuset-cpus).",
+            "Processes pause when the quota is spent, which disturbs what is measured. Lift it, "
+            "or give whole cores instead (docker run --cpuset-cpus).",
         )
     if usable == 1:
         return Check(
@@ -144,9 +142,10 @@ def cores() -> Check:
 
 def memory() -> Check:
     """Look at the memory that is free, and for how many workers it is enough."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    kibibytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
-    free, total = kibibytes["MemAvailable"] * 1024, kibibytes["MemTotal"] * 1024
+    import psutil
+
+    there = psutil.virtual_memory()
+    free, total = there.available, there.total
     limit = _cgroup("memory.max", "max")
     if limit != "max" and int(limit) < total:
         total = int(limit)
@@ -171,18 +170,6 @@ def load() -> Check:
             "measuring.",
         )
     return Check("load", True, found)
-
-
-def disk() -> Check:
-    """Look at the room for runs and notebooks."""
-    free = shutil.disk_usage(_existing(_OUTPUTS)).free / _GB
-    good = free >= _DISK_GB
-    return Check(
-        "disk",
-        good,
-        f"{free:.1f} GB free for outputs",
-        "" if good else f"Make room: data, runs and notebooks take up to {_DISK_GB:g} GB.",
-    )
 
 
 def shared_memory() -> Check:
@@ -220,18 +207,30 @@ def libraries() -> Check:
 
 
 def outputs() -> Check:
-    """Look whether runs and notebooks can be written."""
+    """Look whether runs and notebooks can be written, and at the room for them."""
+    from .runs import OUTPUTS
+    from .runs import outputs as directory
+
+    path = directory()
+    there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     try:
-        with tempfile.TemporaryFile(dir=_existing(_OUTPUTS)) as file:
-            file.write(b"labkit")
+        with tempfile.TemporaryFile(dir=there):
+            free = shutil.disk_usage(there).free / _GB
     except OSError as error:
-        return Check("outputs", False, f"{_OUTPUTS}: {error.strerror}", "Make it writable.")
-    return Check("outputs", True, f"{_OUTPUTS} is writable")
+        advice = f"Make it writable, or name another directory in the variable {OUTPUTS}."
+        return Check("outputs", False, f"{path}: {error.strerror}", advice)
+    if free < _DISK_GB:
+        advice = (
+            f"Data, runs and notebooks take up to {_DISK_GB:g} GB: make room, or name "
+            f"another directory in the environment variable {OUTPUTS}."
+        )
+        return Check("outputs", False, f"{free:.1f} GB free in {path}", advice)
+    return Check("outputs", True, f"{free:.1f} GB free in {path}")
 
 
 def datasets() -> list[Check]:
     """Verify the data sets; a missing one is a note, as labkit fetches it."""
-    from labkit.data import DATASETS, DataError, verify
+    from .data import DATASETS, DataError, verify
 
     checks = []
     for name in DATASETS:
@@ -261,13 +260,13 @@ def framework(name: str, modules: tuple[str, ...]) -> Check:
             env=quiet,
             capture_output=True,
             text=True,
-            timeout=_IMPORT_SECONDS,
+            timeout=IMPORT_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return Check(
             name,
             False,
-            f"its import did not end in {_IMPORT_SECONDS} s",
+            f"its import did not end in {IMPORT_SECONDS} s",
             "The machine may be out of memory or very busy: look with top, and try again.",
         )
     if done.returncode == 0:
@@ -285,15 +284,8 @@ def framework(name: str, modules: tuple[str, ...]) -> Check:
 
 
 def _cgroup(name: str, default: str) -> str:
-    """Return a limit of the container that this runs in (cgroup version 2)."""
+    """Return a limit of the container that this runs in."""
     try:
-        return (_CGROUP / name).read_text(encoding="ascii").strip()
+        return (CGROUP / name).read_text(encoding="ascii").strip()
     except OSError:
         return default
-
-
-def _existing(path: Path) -> Path:
-    """Return the path, or its nearest parent that exists."""
-    while not path.exists():
-        path = path.parent
-    return path

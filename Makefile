@@ -1,0 +1,45 @@
+# What can be done here; `make` alone lists it.
+
+SHELL := bash
+PROFILE ?= laptop
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: help setup test reproduce lab lint bench lock clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the interpreter)
+
+test: $(READY) ## run the tests
+	$(BIN)/python -m pytest
+
+reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
+	$(BIN)/labkit reproduce --profile $(PROFILE)
+
+lab: $(READY) ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+lint: $(READY) ## check the style of the code, and that notebooks hold no outputs
+	$(BIN)/ruff check
+	find notebooks templates -name '*.ipynb' -exec $(BIN)/nbstripout --verify {} +
+
+bench: $(READY) ## run the benchmarks
+	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+lock: $(READY) ## make requirements.lock from pyproject.toml (UPGRADE=--upgrade: newest versions)
+	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes --group dev \
+	    --custom-compile-command "make lock" $(UPGRADE) --output-file requirements.lock pyproject.toml
+
+clean: ## remove .venv and caches, not data/ and outputs/
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@bash .ci/setup
+
+# Also looked at again: where PYTHON is named, and where .venv was copied or moved here.
+ifneq ($(PYTHON)$(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
