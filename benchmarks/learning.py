@@ -2,11 +2,11 @@
 
     python benchmarks/learning.py [--only mxnet-lenet5]
 
-One worker with its parameter server beside the plain loop of `bare.py`, with the same seeds, batch
-order and number of steps. The CNN is held to at least 80 % test accuracy at batch 128 and rate
-0.025; the RNN to a test perplexity below 400 in the setting in which both frameworks take the same
-step: a gradient summed over time steps, clipped. Takes about an hour; a trial that has been run
-before is not run again.
+One worker with its parameter server, and at the same time the plain loop of `bare.py`, with the
+same seed, batch order and number of steps: nothing is timed here. The CNN is held to at least 80 %
+test accuracy at batch 128 and rate 0.025; the RNN to a test perplexity below 400 in the setting in
+which both frameworks take the same step: a gradient summed over time steps, clipped. Takes about
+half an hour on two cores; a trial that has been run before is not run again.
 """
 
 import argparse
@@ -20,9 +20,8 @@ from labkit.measure import measure
 from labkit.trials import Trial
 
 BARE = Path(__file__).with_name("bare.py")
-SEEDS = (1, 2)
 CASES = {
-    "lenet5": {"batch_size": 128, "learning_rate": 0.025, "epochs": 4},
+    "lenet5": {"batch_size": 128, "learning_rate": 0.025, "epochs": 8},
     "lstm": {
         "batch_size": 20, "learning_rate": 1.0, "steps": 1000,
         "clip_norm": 5.0, "loss_over_time": "sum",
@@ -34,15 +33,14 @@ JUDGE = {
 }
 
 
-def plain(trial):
-    """Return what the plain loop's network knows at the end."""
+def start_plain(trial):
+    """Start the plain loop; what its network knows at the end is its last line of output."""
     flags = trial.model_dump(
         exclude_none=True, exclude={"framework", "strategy", "workers", "servers"}
     )
     command = [sys.executable, BARE, trial.framework, f"--data={data.default_directory()}"]
     command += [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def main():
@@ -51,23 +49,20 @@ def main():
     parser.add_argument("--only", default="", help="framework-model")
     only = parser.parse_args().only
     print(f"revision {provenance.revision()}")
-    print("framework   model   seed  metric      ours     plain    due")
+    print("framework   model   metric        ours     plain    due")
     failed = False
     for framework in ("mxnet", "tensorflow"):
         for model, case in CASES.items():
             if only not in ("", f"{framework}-{model}"):
                 continue
             metric, learned, due = JUDGE[model]
-            for seed in SEEDS:
-                trial = Trial(framework=framework, model=model, seed=seed, **case)
-                ours = measure([trial]).table[metric].iloc[0]
-                other = plain(trial)[metric]
-                failed |= not (learned(ours) and learned(other))
-                print(
-                    f"{framework:11} {model:7} {seed:4}  {metric:10} {ours:7.2f}  {other:7.2f}  "
-                    f"{due}",
-                    flush=True,
-                )
+            trial = Trial(framework=framework, model=model, **case)
+            beside = start_plain(trial)
+            ours = measure([trial]).table[metric].iloc[0]
+            plain = json.loads(beside.communicate()[0].splitlines()[-1])[metric]
+            failed |= not (learned(ours) and learned(plain))
+            row = f"{framework:11} {model:7} {metric:10} {ours:7.2f} {plain:9.2f}    {due}"
+            print(row, flush=True)
     sys.exit(failed)
 
 
