@@ -21,7 +21,7 @@ from labkit.trials import Trial
 
 BARE = Path(__file__).with_name("bare.py")
 CASES = {
-    "lenet5": {"batch_size": 128, "learning_rate": 0.025, "epochs": 8},
+    "lenet5": {"batch_size": 128, "learning_rate": 0.025, "epochs": 12},
     "lstm": {
         "batch_size": 20, "learning_rate": 1.0, "steps": 1000,
         "clip_norm": 5.0, "loss_over_time": "sum",

@@ -52,14 +52,15 @@ THEME = {
     "grid.color": "0.9",
     "legend.frameon": True,
     "legend.framealpha": 0.9,
+    "legend.handlelength": 2.8,
     "lines.linewidth": 1.5,
-    "lines.markersize": 6,
+    "lines.markersize": 5.5,
     "svg.hashsalt": "labkit",
 }
 SIZE = (6.3, 4.2)
 """Inches: the text width of a printed page."""
 
-ASIDE = 4
+ASIDE = 3
 """Points (1/72 inch) between the frameworks at one x."""
 
 NOTE_SIZE = 8
@@ -100,8 +101,9 @@ def figure_6_2a(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> 
 
 def figure_6_2b(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> Figure:
     """Draw how MXNet learns from very small batches with several workers."""
-    several = trials[trials["workers"] > 1] if "workers" in trials else trials
-    return _learning("6.2b", steps, _only(several, framework="mxnet"), x)
+    mxnet = _only(trials, framework="mxnet")
+    several = _only(mxnet, workers=mxnet.loc[mxnet["workers"] > 1, "workers"].unique())
+    return _learning("6.2b", steps, several, x)
 
 
 def figure_6_3(trials: pd.DataFrame) -> Figure:
@@ -400,7 +402,7 @@ def _learning(number: str, steps: pd.DataFrame, trials: pd.DataFrame, x: str) ->
     _check(trials, "trial", "framework", "workers", "time_shared", "status", "overloaded")
     _check(steps, "trial", "worker", "steps", "accuracy", x)
     varying = _varying(trials)
-    lost = trials["status"] != "finished"
+    lost = (trials["status"] != "finished") | ~trials["trial"].isin(steps["trial"])
     if x == "t":  # Updates and samples are counted rightly even on an overloaded machine.
         lost |= trials["overloaded"].astype(bool)
     title = ["framework", "model", "batch_size", "learning_rate", "workers"]
@@ -540,9 +542,7 @@ def _errorbar(
     label: str | None = None,
 ) -> None:
     """Draw points with their intervals: joined if they have a name, else hollow and alone."""
-    # Moved on the paper, not in the data: bars at the same x must not hide each other.
-    inches = ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
-    axes.errorbar(
+    drawn = axes.errorbar(
         place,
         rows["mean"],
         yerr=[rows["mean"] - rows["low"], rows["high"] - rows["mean"]],
@@ -553,10 +553,14 @@ def _errorbar(
         markeredgecolor="white" if label else style.colour,
         markeredgewidth=0.6 if label else 1.2,
         capsize=2.5,
+        capthick=1,
         elinewidth=1,
         label=label,
-        transform=axes.transData + inches,
     )
+    # Moved on the paper, not in the data: bars at the same x must not hide each other.
+    moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
+    for artist in drawn.get_children():
+        artist.set_transform(moved)
 
 
 def _frame(axes: Axes, at: Mapping[Any, float]) -> None:
@@ -598,12 +602,11 @@ def _not_measured(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> list[
         gone = group[lost[group.index]]
         if gone.empty:
             continue
-        reasons = [
-            "overloaded" if status == "finished" and overloaded else status
-            for status, overloaded in zip(gone["status"], gone["overloaded"], strict=True)
-        ]
+        overloaded = (gone["status"] == "finished") & gone["overloaded"].astype(bool)
+        reasons = gone["status"].mask(overloaded, "overloaded")
+        reasons = sorted(set(reasons.replace("finished", "no number")))
         some = f"{len(gone)} of {len(group)} repeats " if len(gone) < len(group) else ""
-        why = f"{some}{', '.join(sorted(set(reasons)))}"
+        why = f"{some}{', '.join(reasons)}"
         first = group.iloc[0]
         found.setdefault((_describe(first, head), why), []).append(first[last])
     parts = [
@@ -641,22 +644,25 @@ def _varying(trials: pd.DataFrame) -> list[str]:
         for column in metrics.configuration(trials)
         if column != "time_shared" and trials[column].nunique(dropna=False) > 1
     ]
-    # Servers that come with the workers tell nothing that the workers do not.
-    others = [column for column in varying if column != "servers"]
-    if others and trials.groupby(others, dropna=False)["servers"].nunique().max() == 1:
-        return others
+    for column in ("servers", "steps", "epochs"):
+        others = [other for other in varying if other != column]
+        if column in varying and others:
+            # Servers that come with the workers, say, tell nothing that the workers do not.
+            follows = trials.groupby(others, dropna=False)[column].nunique(dropna=False) == 1
+            varying = others if follows.all() else varying
     return varying
 
 
 def _only(trials: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """Return the trials with these values."""
+    """Return the trials with these values, or with one of several."""
     _check(trials, *values)
     for column, value in values.items():
-        kept = trials[trials[column] == value]
+        kept = trials[trials[column].isin(np.atleast_1d(value))]
         if kept.empty:
             there = ", ".join(map(str, sorted(trials[column].unique())))
             raise FigureError(
-                f"no trial with {column} {value}, which this figure shows; the table has: {there}"
+                f"{column}: the table has only {there}, which this figure does not show; "
+                "give it the trials that it shows"
             )
         trials = kept
     return trials

@@ -15,6 +15,7 @@ what failed goes to ``.failed`` with all that was printed, and never becomes a n
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import itertools
@@ -78,27 +79,36 @@ def parse(text: str, role: str, index: int) -> list[dict[str, Any]]:
         _, found, rest = line.partition(PREFIX)
         if not found:
             continue
-        try:
-            event = json.loads(rest)
-            seq, t, kind = event["seq"], event["t"], event["kind"]
-            owner = (event["role"], event["index"])
-        except (ValueError, TypeError, KeyError):
-            raise RunError(f"{who}: line {number} is cut off or garbled: {line[:120]!r}") from None
-        if owner != (role, index):
-            raise RunError(f"{who}: line {number} is an event of {owner[0]} {owner[1]}")
+        event = _event(rest)
+        if event is None:
+            raise RunError(f"{who}: line {number} is cut off or garbled: {line[:120]!r}")
+        if (event["role"], event["index"]) != (role, index):
+            raise RunError(f"{who}: line {number} is an event of {event['role']} {event['index']}")
+        seq, last = event["seq"], events[-1] if events else None
         if seq != len(events):
-            what = "twice" if isinstance(seq, int) and seq < len(events) else "after a gap"
+            what = "twice" if seq < len(events) else "after a gap"
             raise RunError(f"{who}: line {number} has event {seq} {what}; due was {len(events)}")
-        if events and t < events[-1]["t"]:
+        if last and event["t"] < last["t"]:
             raise RunError(f"{who}: line {number}: time runs backwards")
-        if events and events[-1]["kind"] in ("end", "error"):
-            raise RunError(f"{who}: line {number}: {kind} after {events[-1]['kind']}")
+        if last and last["kind"] in ("end", "error"):
+            raise RunError(f"{who}: line {number}: {event['kind']} after {last['kind']}")
         events.append(event)
     if not events:
         raise RunError(f"{who}: no events")
     if events[-1]["kind"] != "end":
         raise RunError(f"{who}: the events stop at {events[-1]['kind']}, without end")
     return events
+
+
+def _event(text: str | bytes) -> dict[str, Any] | None:
+    """Return the event that follows the prefix of a line, None if it is not whole."""
+    try:
+        event = json.loads(text)
+        shape = [type(event[name]) for name in ("seq", "role", "index", "kind")]
+        whole = shape == [int, str, int, str] and isinstance(event["t"], int | float)
+    except (ValueError, TypeError, KeyError):
+        return None
+    return event if whole else None
 
 
 class LogReader:
@@ -128,9 +138,8 @@ class LogReader:
         events = []
         for line in lines:
             _, found, rest = line.partition(PREFIX.encode())
-            if found:
-                with contextlib.suppress(ValueError):
-                    events.append(json.loads(rest))
+            if found and (event := _event(rest)):
+                events.append(event)
         return events
 
 
@@ -160,6 +169,11 @@ class Run:
         """Read a run's description; its events are read when they are asked for."""
         values = json.loads((directory / "trial.json").read_text())["values"]
         return cls(Trial(**values), directory, json.loads((directory / "run.json").read_text()))
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """The trial's identity when it was run: the trainer may have changed since."""
+        return json.loads((self.directory / "trial.json").read_text())["identity"]
 
     @property
     def finished(self) -> bool:
@@ -198,11 +212,13 @@ class Run:
                 self.events(role, index)
         for index, events in enumerate(self.workers):
             start, end = events[0], events[-1]
+            steps = [event["steps"] for event in events if event["kind"] == "step"]
             for what, found, due in (
                 ("event", start["kind"], "start"),
                 ("trial", start.get("trial"), self.trial.identity),
                 ("data", start.get("data"), data.checksum(self.trial.dataset)),
                 ("steps", end.get("steps"), self.trial.total_steps),
+                ("last step", steps[-1] if steps else 0, self.trial.total_steps),
             ):
                 if found != due:
                     raise RunError(f"worker {index}: {what} is {found!r}, should be {due!r}")
@@ -248,19 +264,26 @@ class Store:
 
     def find(self, trial: Trial) -> Run | None:
         """Return the trial's run if it has finished or diverged, otherwise None."""
-        directory = self.root / trial.name
-        return Run.read(directory) if directory.is_dir() else None
+        return self._read(self.root / trial.name)
 
     def failure(self, trial: Trial) -> Run | None:
         """Return the trial's last failed run, if there is one."""
-        directory = self.root / ".failed" / trial.name
-        return Run.read(directory) if directory.is_dir() else None
+        return self._read(self.root / ".failed" / trial.name)
+
+    @staticmethod
+    def _read(directory: Path) -> Run | None:
+        # Not asked first whether it is there: another sweep may take it away at any moment.
+        try:
+            return Run.read(directory)
+        except FileNotFoundError:
+            return None
 
     def runs(self) -> Iterator[Run]:
         """Yield all runs that have finished or diverged, in the order of their names."""
         for path in sorted(self.root.glob("*/run.json")):
             with contextlib.suppress(TrialError):  # written by a labkit that knew other fields
-                yield Run.read(path.parent)
+                if run := self._read(path.parent):
+                    yield run
 
     @contextlib.contextmanager
     def claim(self, trial: Trial) -> Iterator[Path]:
@@ -269,7 +292,7 @@ class Store:
         Raises
         ------
         LabkitError
-            If the directory cannot be written or has too little room.
+            If the directory cannot be written or has too little room, now or later on.
         """
         try:
             locks = self.root / ".locks"
@@ -294,19 +317,30 @@ class Store:
             scratch.mkdir(parents=True)
             try:
                 yield scratch
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                raise LabkitError(
+                    f"{self.root} is full, so {trial.name} came to nothing; what was finished "
+                    f"before it is kept. Make room, or set {OUTPUTS} to another directory."
+                ) from error
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def _clean_up(self) -> None:
         """Remove what a labkit that was killed had begun: scratch that nobody holds a lock on."""
         for orphan in (self.root / ".scratch").glob("*"):
-            with (self.root / ".locks" / orphan.name).open("w") as lock:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(orphan, ignore_errors=True)
+            lock = (self.root / ".locks" / orphan.name).open("w")
+            with lock, contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(orphan, ignore_errors=True)
 
     def keep(self, trial: Trial, scratch: Path, record: dict[str, Any]) -> Run:
-        """Move a run to where it stays: one step, after all of it is on disk."""
+        """Move a run to where it stays: one step, after all of it is on disk.
+
+        A run that was there is moved out of the way first, also in one step, so that whoever is
+        killed here leaves a whole run or none.
+        """
         failed = record["status"] == "failed"
         values = {"identity": trial.identity, "values": trial.model_dump()}
         for name, content in (("trial.json", values), ("run.json", record)):
@@ -316,8 +350,11 @@ class Store:
                 os.fsync(file.fileno())
         home = (self.root / ".failed" if failed else self.root) / trial.name
         home.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(home, ignore_errors=True)
+        replaced = scratch.with_name(f"{scratch.name}.replaced")
+        with contextlib.suppress(FileNotFoundError):
+            home.rename(replaced)
         scratch.rename(home)
+        shutil.rmtree(replaced, ignore_errors=True)
         if not failed:
             shutil.rmtree(self.root / ".failed" / trial.name, ignore_errors=True)
         return Run.read(home)
@@ -367,7 +404,7 @@ def _row(run: Run) -> dict[str, Any]:
     trial, record = run.trial, run.record
     here = record["machine"]
     row = _key(run) | {
-        "identity": trial.identity,
+        "identity": run.identity,
         "status": record["status"],
         "error": record.get("error"),
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,

@@ -41,7 +41,7 @@ class Trial(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    framework: Literal["tensorflow", "mxnet"] = Field(description="what trains")
+    framework: Literal[tuple(FRAMEWORKS)] = Field(description="what trains")
     model: Literal["lenet5", "lstm"] = Field(description="the network of the thesis to train")
     dataset: Literal["fashion-mnist", "mnist", "ptb"] = Field(
         description="what it learns; lenet5: fashion-mnist (default) or mnist, lstm: ptb"
@@ -93,14 +93,15 @@ class Trial(BaseModel):
     def _fill_in(cls, values: dict[str, Any]) -> dict[str, Any]:
         # Defaults that depend on other fields; a wrong value there is reported by its own field.
         values = {name: value for name, value in values.items() if value is not None}
-        if values.get("model") in DATASET_OF:
-            values.setdefault("dataset", DATASET_OF[values["model"]][0])
+        datasets = DATASET_OF.get(str(values.get("model")), DATASET_OF["lenet5"])
+        framework = FRAMEWORKS.get(str(values.get("framework")))
+        workers = values.get("workers", 1)
+        servers = 1
         if values.get("strategy") == "single":
-            values.setdefault("servers", 0)
-        elif values.get("framework") in FRAMEWORKS:
-            beside_workers = FRAMEWORKS[values["framework"]].servers_per_worker
-            values.setdefault("servers", values.get("workers", 1) if beside_workers else 1)
-        return values
+            servers = 0
+        elif framework and framework.servers_per_worker and type(workers) is int:
+            servers = max(workers, 1)
+        return {"dataset": datasets[0], "servers": servers} | values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -111,8 +112,8 @@ class Trial(BaseModel):
                 f"allowed: {', '.join(DATASET_OF[self.model])}"
             )
         if (self.epochs is None) == (self.steps is None):
-            given = "neither" if self.epochs is None else "both"
-            wrong.append(f"epochs, steps: give one of them, {given} are given")
+            given = "neither is" if self.epochs is None else "both are"
+            wrong.append(f"epochs, steps: give one of them; {given} given")
         samples = data.samples(self.dataset)
         if self.batch_size > samples:
             wrong.append(
@@ -250,8 +251,8 @@ def choices(field: str) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return ``"; did you mean ...?"`` for the known name nearest to a mistyped one, or nothing."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
+    """Return ``"; did you mean ...?"`` for the known name nearest to a mistyped one, if any is."""
+    close = difflib.get_close_matches(str(name).lower(), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -273,8 +274,8 @@ def _explain(error: ValidationError) -> str:
             hint = nearest(field, known) or f"; known: {', '.join(known)}"
             lines.append(f"{field}: no such field (value {value!r}){hint}")
         elif kind == "missing":
-            allowed = choices(field)
-            lines.append(f"{field}: missing" + (f"; allowed: {', '.join(allowed)}" * bool(allowed)))
+            wanted = ", ".join(choices(field)) or Trial.model_fields[field].description
+            lines.append(f"{field}: missing; wanted: {wanted}")
         elif kind == "literal_error":
             allowed = choices(field)
             lines.append(f"{field}: {value!r}{nearest(value, allowed)}; allowed: "

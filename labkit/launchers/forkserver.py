@@ -8,10 +8,10 @@ milliseconds, and the copies share their memory. Started by `labkit.launchers.lo
 it says ``ready`` (or a traceback) on standard output when the import is done, and then serves
 requests on a Unix socket, one JSON object a line:
 
-    {"spawn": NAME, "argv": [...], "cpus": [...], "directory": DIR}   -> {"spawned": NAME, "pid": N}
+    {"spawn": NAME, "argv": [...], "cpus": [...], "directory": DIR} -> {"spawned": NAME, "pid": N}
     {"kill": NAME, "signal": N}
     {"keep": DIR}
-    and, when a replica has ended                                     -> {"ended": NAME, "code": N}
+    and, when a replica has ended                                   -> {"ended": NAME, "code": N}
 
 The replica's standard output and error become files NAME.log and NAME.err in DIR. What a client
 has spawned does not outlive its connection: replicas are killed and their directory, which nobody
@@ -26,6 +26,7 @@ import ctypes
 import importlib
 import json
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -125,20 +126,20 @@ class ForkServer:
 
     def spawn(self, client: Client, request: dict) -> None:
         """Fork one replica in a session of its own."""
+        server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self.become_replica(request)
+            self.become_replica(request, server)
         client.replicas[pid] = request["spawn"]
         client.directories.add(request["directory"])
         client.say(spawned=request["spawn"], pid=pid)
 
-    def become_replica(self, request: dict) -> None:
+    def become_replica(self, request: dict, server: int) -> None:
         """Run the trainer in the forked process; never returns."""
         code = 1
         try:
-            parent = os.getppid()
             die_with_parent(signal.SIGKILL)
-            if os.getppid() != parent:
+            if os.getppid() != server:  # it died before the kernel knew
                 os._exit(1)
             os.setsid()
             signal.set_wakeup_fd(-1)
@@ -206,13 +207,16 @@ def main() -> None:
     trainer, path = Path(sys.argv[1]), sys.argv[2]
     # While it imports nobody reads standard input: let the kernel watch the parent instead.
     die_with_parent(signal.SIGKILL)
+    if select.select([sys.stdin], [], [], 0)[0]:
+        return  # it died before the kernel knew
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the launcher's to act on
     sys.path.insert(0, str(trainer.parent))
     module = importlib.import_module(trainer.stem)
     server = ForkServer(module, path)
-    print("ready", flush=True)
-    # From here on standard input tells; the thread that started this one may end before labkit.
+    # From here on standard input tells: once it reads "ready", the thread that started this
+    # process, which is what the kernel takes for its parent, may end before labkit does.
     die_with_parent(0)
+    print("ready", flush=True)
     server.serve()
 
 

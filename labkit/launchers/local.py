@@ -41,6 +41,17 @@ STALL = 300.0
 WARM = "LABKIT_WARM"
 """Environment variable with a directory of warm processes, shared by the notebooks of a book."""
 
+PHASES = {
+    None: "before its first event",
+    "start": "before all were ready",
+    "ready": "at the barrier",
+    "barrier": "while training",
+    "step": "while training",
+    "eval": "while training",
+    "end": "at the end",
+}
+"""Where a replica is after an event, in the order in which it gets there."""
+
 POLL = 0.05
 GRACE = 3.0
 
@@ -93,13 +104,18 @@ class WarmProcesses:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
                 env=environment, start_new_session=True, text=True,
             )  # fmt: skip
-        if process.stdout.readline() != "ready\n":
-            code = process.wait()
-            raise LabkitError(
-                f"{framework.name} cannot be imported (the process left with code {code}):\n"
-                f"{_tail(errors)}\n`labkit doctor` says what is missing."
-            )
         self._started.append(process)
+        if not select.select([process.stdout], [], [], STALL)[0]:
+            cause = f"it takes more than {STALL:g} s"
+            process.kill()
+        elif process.stdout.readline() == "ready\n":
+            return
+        else:
+            cause = f"the process left with code {process.wait()}"
+        raise LabkitError(
+            f"{framework.name} cannot be imported ({cause}):\n"
+            f"{_tail(errors)}\n`labkit doctor` says what is missing."
+        )
 
     def close(self) -> None:
         """End the fork servers that this object has started, and all that runs in them."""
@@ -189,6 +205,8 @@ class _Attempt:
         self.codes: dict[str, int] = {}
         self.readers: dict[str, LogReader] = {}
         self.last: dict[str, dict[str, Any]] = {}
+        self.reached: dict[str, str] = {}
+        self.stopping = False
         self.load = _Load()
         self.ooms = _oom_kills()
 
@@ -216,7 +234,6 @@ class _Attempt:
     def watch_over(self, deadline: float) -> dict[str, Any]:
         """Return when all replicas have ended as they should."""
         progressed = time.monotonic()
-        stopping = False
         while len(self.codes) < len(self.readers):
             self._receive(POLL)
             if self._read_events():
@@ -234,33 +251,32 @@ class _Attempt:
                 self._fail_late(f"did not finish within its deadline of {deadline:g} s")
             if now - progressed > STALL:
                 self._fail_late(f"has shown no sign of life for {STALL:g} s")
-            workers_done = all(
-                f"worker-{i}" in self.codes for i in range(self.trial.workers)
-            )
-            if workers_done and not stopping and not self.framework.servers_end_themselves:
-                stopping = True
-                for name in self.readers.keys() - self.codes.keys():
-                    self._say(kill=name, signal=int(signal.SIGTERM))
+            workers_done = all(f"worker-{i}" in self.codes for i in range(self.trial.workers))
+            if workers_done and not self.stopping:
+                self.stopping = True
+                if not self.framework.servers_end_themselves:
+                    for name in self.readers.keys() - self.codes.keys():
+                        self._say(kill=name, signal=int(signal.SIGTERM))
         self._read_events()
         return self.load.report() | {"launcher": "local"}
 
     def end(self) -> None:
         """Leave no replica behind."""
-        for number, patience in ((signal.SIGTERM, 0.5), (signal.SIGKILL, GRACE)):
-            for name in self.readers.keys() - self.codes.keys():
-                with contextlib.suppress(OSError):
+        # If the fork server is dead, what it forked has died with it.
+        with contextlib.suppress(TrialFailed):
+            for number, patience in ((signal.SIGTERM, 0.5), (signal.SIGKILL, GRACE)):
+                for name in self.readers.keys() - self.codes.keys():
                     self._say(kill=name, signal=int(number))
-            until = time.monotonic() + patience
-            while len(self.codes) < len(self.readers) and time.monotonic() < until:
-                try:
+                until = time.monotonic() + patience
+                while len(self.codes) < len(self.readers) and time.monotonic() < until:
                     self._receive(POLL)
-                except LabkitError:
-                    return  # the fork server is dead, and what it forked died with it
-        with contextlib.suppress(OSError):
             self._say(keep=str(self.directory))
 
     def _say(self, **request: Any) -> None:
-        self.connection.sendall(json.dumps(request).encode() + b"\n")
+        try:
+            self.connection.sendall(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._orphaned() from None
 
     def _receive(self, patience: float) -> None:
         """Take what the fork server says of our replicas."""
@@ -271,10 +287,7 @@ class _Attempt:
         except OSError:
             received = b""
         if not received:
-            raise TrialFailed(
-                f"{self.trial.name}: the process that holds {self.framework.name} warm has died, "
-                "and all replicas with it. Was it killed, or was memory short?"
-            )
+            raise self._orphaned()
         *lines, self.buffer = (self.buffer + received).split(b"\n")
         for line in lines:
             message = json.loads(line)
@@ -283,6 +296,12 @@ class _Attempt:
             else:
                 self.codes[message["ended"]] = message["code"]
 
+    def _orphaned(self) -> TrialFailed:
+        return TrialFailed(
+            f"{self.trial.name}: the process that holds {self.framework.name} warm has died, "
+            "and all replicas with it. Was it killed, or was memory short?"
+        )
+
     def _read_events(self) -> bool:
         """Pass new events on; return whether there were any."""
         seen = False
@@ -290,19 +309,37 @@ class _Attempt:
             for event in reader.new():
                 seen = True
                 self.last[name] = event
+                if event["kind"] in PHASES:
+                    self.reached[name] = event["kind"]
                 if event["kind"] == "barrier":
-                    self.load.begin(self.pids.values())
+                    self.load.begin(self._cpu())
                     self.load.startup(event["t"] - self.launched)
                 elif event["kind"] == "step" and event["steps"] == self.trial.total_steps:
-                    self.load.finish(self.pids.values())
+                    self.load.finish(self._cpu())
                 self.watch(event)
         return seen
 
+    def _cpu(self) -> float:
+        """Return the CPU seconds that our replicas and this process have used so far."""
+        used = time.process_time()
+        for name, pid in self.pids.items():
+            try:
+                times = psutil.Process(pid).cpu_times()
+                used += times.user + times.system
+            except psutil.Error:  # it has ended, but its events tell
+                used += self.last.get(name, {"cpu": 0.0})["cpu"]
+        return used
+
     def _ended_well(self, name: str) -> bool:
-        if self.codes[name] != 0:
+        if self.codes[name] != 0 or self._left_early(name):
             return False
         self._read_events()
         return self.last.get(name, {}).get("kind") == "end"
+
+    def _left_early(self, name: str) -> bool:
+        """Whether a server that was to wait until it is told to leave has left before."""
+        waits = not self.framework.servers_end_themselves and not name.startswith("worker")
+        return waits and not self.stopping
 
     def _first_cause(self) -> str:
         """Return the replica that failed by itself rather than because another had gone."""
@@ -320,43 +357,40 @@ class _Attempt:
     def _fail(self, name: str) -> None:
         role, _, index = name.partition("-")
         code, event = self.codes[name], self.last.get(name, {})
-        where = f"{self.trial.name}: {role} {index}"
+        where, phase = f"{self.trial.name}: {role} {index}", self._phase(name)
         if event.get("kind") == "error" and event["type"] == "Diverged":
             raise TrialDiverged(f"{where}: {event['message']}")
         if event.get("kind") == "error":
-            cause = f"{event['type']}: {event['message']}"
+            cause = f"failed {phase}: {event['type']}: {event['message']}"
         elif code == -signal.SIGKILL and _oom_kills() > self.ooms:
             cause = (
-                "was killed by the kernel because memory ran out; "
+                f"was killed by the kernel {phase}, because memory ran out; "
                 f"{psutil.virtual_memory().total >> 30} GiB are there. Fewer workers, a smaller "
                 "batch, or fewer programs beside it may help"
             )
         elif code < 0:
-            cause = f"was ended by {signal.Signals(-code).name}"
-        elif event.get("kind") == "end" or code:
-            cause = f"left with code {code}"
+            cause = f"was ended by {signal.Signals(-code).name} {phase}"
+        elif code:
+            cause = f"left with code {code} {phase}"
+        elif self._left_early(name):
+            cause = "left before the workers had finished"
         else:
-            cause = "left with code 0 but without having finished"
-        phase = {"start": "before it was ready", "ready": "at the barrier"}.get(
-            event.get("kind"), "while training"
-        )
-        if not event:
-            phase = "before its first event"
-        if event.get("kind") in ("error", "end"):
-            phase = "at the end" if event["kind"] == "end" else ""
+            cause = f"left with code 0 {phase}, without having finished"
         lines = _tail(self.directory / f"{name}.err")
-        raise TrialFailed(
-            f"{where} {cause}{' ' + phase if phase else ''}."
-            + (f" Its last lines:\n{lines}" if lines else "")
-        )
+        raise TrialFailed(f"{where} {cause}." + (f" Its last lines:\n{lines}" if lines else ""))
+
+    def _phase(self, name: str) -> str:
+        """Say how far a replica had come; one that serves is as far as the foremost worker."""
+        reached = self.reached.get(name)
+        if reached == "ready" and not name.startswith("worker"):
+            workers = [self.reached.get(f"worker-{i}", "start") for i in range(self.trial.workers)]
+            reached = max(workers, key=list(PHASES).index)
+        return PHASES[reached]
 
     def _fail_late(self, what: str) -> None:
-        states = ", ".join(
-            f"{name}: {self.last.get(name, {}).get('kind', 'nothing yet')}"
-            for name in self.readers
-            if name not in self.codes
-        )
-        raise TrialFailed(f"{self.trial.name} {what}. Last event of those still running: {states}")
+        late = [name for name in self.readers if name not in self.codes]
+        states = ", ".join(f"{name} {self._phase(name)}" for name in late)
+        raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}.")
 
 
 def arguments(
@@ -381,7 +415,8 @@ def _reserved_hosts(roles: dict[str, int]) -> Iterator[dict[str, list[str]]]:
     """Reserve a port for every replica, free of races, as long as the trial runs.
 
     The sockets stay bound without listening. Linux lets a replica bind the same port (gRPC with
-    SO_REUSEPORT, ZeroMQ with SO_REUSEADDR), and gives it to nobody else meanwhile.
+    SO_REUSEPORT, ZeroMQ with SO_REUSEADDR), and gives it to nobody else meanwhile. They are bound
+    on all addresses, as gRPC will: a port that is free on one may be taken on another.
     """
     with contextlib.ExitStack() as stack:
         hosts: dict[str, list[str]] = {}
@@ -390,7 +425,7 @@ def _reserved_hosts(roles: dict[str, int]) -> Iterator[dict[str, list[str]]]:
                 held = stack.enter_context(socket.socket())
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                held.bind(("127.0.0.1", 0))
+                held.bind(("", 0))
                 hosts.setdefault(role, []).append(f"127.0.0.1:{held.getsockname()[1]}")
         yield hosts
 
@@ -424,25 +459,18 @@ class _Load:
         self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.startup_s: float | None = None
 
-    def _mark(self, name: str, pids: Any) -> None:
-        if name in self.marks:
-            return
-        own = 0.0
-        for pid in [*pids, os.getpid()]:
-            with contextlib.suppress(psutil.Error):
-                used = psutil.Process(pid).cpu_times()
-                own += used.user + used.system
+    def _mark(self, name: str, own: float) -> None:
         times = psutil.cpu_times()
         busy = times.user + times.nice + times.system + times.irq + times.softirq
-        self.marks[name] = (time.monotonic(), own, busy)
+        self.marks.setdefault(name, (time.monotonic(), own, busy))
 
-    def begin(self, pids: Any) -> None:
-        """Mark the barrier."""
-        self._mark("begin", pids)
+    def begin(self, own: float) -> None:
+        """Mark the barrier; `own` are the CPU seconds that we have used so far."""
+        self._mark("begin", own)
 
-    def finish(self, pids: Any) -> None:
+    def finish(self, own: float) -> None:
         """Mark the moment in which the first worker has taken its last step."""
-        self._mark("finish", pids)
+        self._mark("finish", own)
 
     def startup(self, seconds: float) -> None:
         """Note the time from the launch to the last worker's passing of the barrier."""
@@ -450,6 +478,8 @@ class _Load:
 
     def report(self) -> dict[str, Any]:
         """Return loads in cores: of our replicas, of all other programs."""
+        if len(self.marks) < 2:
+            return {}  # the events that mark them are missing, and so will be found wanting
         (t0, own0, busy0), (t1, own1, busy1) = self.marks["begin"], self.marks["finish"]
         seconds = max(t1 - t0, 1e-3)
         own = (own1 - own0) / seconds

@@ -1,0 +1,693 @@
+"""The book: every notebook run with a profile's parameters, rendered, and a page leading to all.
+
+What a profile's notebooks yield lies in ``outputs/<profile>``:
+
+    index.html
+    <notebook>.ipynb, .html         executed, and rendered
+    figures/<number>.svg, .png      what it shows
+    figures/<number>.csv            the trials that a figure shows
+
+An executed notebook says in its metadata from which inputs it was made: that is all the state
+there is, and it is put in place last. Until then everything lies in ``.unfinished``.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import textwrap
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import data, provenance
+from .errors import LabkitError
+from .launchers.local import WARM, WarmProcesses
+from .progress import REPORT
+from .runs import Run, Store, outputs
+from .trainers import FRAMEWORKS
+from .trials import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from nbformat import NotebookNode
+
+NOTEBOOKS = provenance.REPOSITORY / "notebooks"
+TEMPLATES = provenance.REPOSITORY / "templates"
+REFERENCE = provenance.REPOSITORY / "outputs" / "reference"
+
+FIGURES = "LABKIT_FIGURES"
+"""Environment variable with the directory in which a notebook of a book keeps its figures."""
+
+COMMON = "common"
+"""The table of a profile whose values are for all notebooks that know them."""
+
+QUIET = 10.0
+"""Seconds between two lines of progress where these cannot be rewritten."""
+
+LONGEST_SOCKET = 80
+"""Bytes that a private directory's path may have: a Unix socket's, in all, is limited to 107."""
+
+
+class BookError(LabkitError):
+    """A profile that does not fit the notebooks, or notebooks that failed."""
+
+
+# --- in a notebook --------------------------------------------------------------------------
+
+
+def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
+    """Show a figure in a notebook; in a book also keep it, and the trials behind it.
+
+    Parameters
+    ----------
+    figure : Figure
+    number : str
+        Of the figure, such as ``6.3``: the name of its files.
+    trials : DataFrame
+        The table of the trials that it shows.
+    """
+    from IPython.display import Image, display
+
+    from . import figures
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(os.environ.get(FIGURES) or scratch)
+        _, png = figures.save(figure, folder / number)
+        trials.to_csv(folder / f"{number}.csv", index=False)
+        title = figure.axes[0].get_title("left")
+        display(Image(png.read_bytes(), width=640, alt=title, metadata={"figure": number}))
+
+
+# --- what is to be done ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Page:
+    """A notebook of a book.
+
+    Attributes
+    ----------
+    source : Path
+        The notebook as it is written.
+    parameters : dict
+        The values it is run with where they are not its own.
+    home : Path
+        The directory of the book.
+    """
+
+    source: Path
+    parameters: Mapping[str, Any]
+    home: Path
+
+    @property
+    def name(self) -> str:
+        """The notebook's name, without a suffix."""
+        return self.source.stem
+
+    @property
+    def executed(self) -> Path:
+        """The executed notebook."""
+        return self.home / f"{self.name}.ipynb"
+
+    @property
+    def unfinished(self) -> Path:
+        """Where all is put together."""
+        return self.home / ".unfinished" / self.name
+
+    @property
+    def title(self) -> str:
+        """The notebook's first heading."""
+        return next(_notebook(self.source)).removeprefix("# ").split("\n")[0]
+
+    def inputs(self) -> str:
+        """Return the SHA-256 of all that the page is made from."""
+        digest = hashlib.sha256(_code())
+        digest.update(self.source.read_bytes())
+        digest.update(json.dumps(self.parameters, sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        """Return what the executed notebook says of itself; nothing if there is none."""
+        try:
+            return json.loads(self.executed.read_text())["metadata"]["labkit"]
+        except FileNotFoundError:
+            return {}
+
+    def is_up_to_date(self) -> bool:
+        """Return whether the page is there and made from what it would be made from now."""
+        record = self.record()
+        files = [self.executed.with_suffix(".html"), *self.files(record)]
+        return record.get("inputs") == self.inputs() and all(map(Path.exists, files))
+
+    def files(self, record: Mapping[str, Any]) -> list[Path]:
+        """Return the files of its figures."""
+        return [
+            self.home / "figures" / f"{figure['number']}{suffix}"
+            for figure in record.get("figures", ())
+            for suffix in (".svg", ".png", ".csv")
+        ]
+
+    def trials(self) -> list[dict[str, str]]:
+        """Return the rows of all trials that its figures show."""
+        rows = {}
+        for path in self.files(self.record()):
+            if path.suffix == ".csv":
+                with path.open(newline="") as file:
+                    rows |= {row["trial"]: row for row in csv.DictReader(file)}
+        return list(rows.values())
+
+
+@cache
+def _code() -> bytes:
+    """Return a hash of what all pages depend on: labkit, its templates, data, environment."""
+    root = provenance.REPOSITORY
+    paths = [
+        *sorted((root / "labkit").rglob("*.py")),
+        *sorted(TEMPLATES.glob("*.j2")),
+        root / "data" / "sources.toml",
+        root / "requirements.lock",
+    ]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.digest()
+
+
+def plan(
+    profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS, home: Path | None = None
+) -> list[Page]:
+    """Return the pages of a profile, in their order, after every name has been checked.
+
+    Parameters
+    ----------
+    profile : str
+        A table of ``profiles.toml``.
+    launcher : str
+        The notebooks' parameter of this name.
+    notebooks : Path
+        The directory that holds the notebooks and ``profiles.toml``.
+    home : Path, optional
+        By default ``outputs/<profile>``.
+
+    Raises
+    ------
+    BookError
+        If the profile, or a notebook or parameter that it names, does not exist.
+    """
+    sources = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
+    profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
+    if profile not in profiles:
+        raise BookError(_unknown("profile", profile, profiles))
+    known = {name: parameters(path) for name, path in sources.items()}
+    tables = dict(profiles[profile])
+    common = tables.pop(COMMON, {}) | {"launcher": launcher}
+    where = f"profiles.toml, profile {profile!r}: "
+    for name, values in tables.items():
+        if name not in sources:
+            raise BookError(where + _unknown("notebook", name, sources))
+        for parameter in values:
+            if parameter not in known[name]:
+                raise BookError(where + _unknown(f"{name}: parameter", parameter, known[name]))
+    everywhere = {parameter for values in known.values() for parameter in values}
+    for parameter in common:
+        if parameter not in everywhere:
+            raise BookError(where + _unknown(f"{COMMON}: parameter", parameter, everywhere))
+    pages = []
+    for name, path in sources.items():
+        values = {k: v for k, v in common.items() if k in known[name]} | tables.get(name, {})
+        changed = {k: v for k, v in values.items() if v != known[name][k]}
+        pages.append(Page(path, changed, home or outputs() / profile))
+    return pages
+
+
+def parameters(notebook: Path) -> dict[str, Any]:
+    """Return the parameters of a notebook with their default values.
+
+    Raises
+    ------
+    BookError
+        If it has no cell with the tag ``parameters``, or one that holds anything but names and
+        literals.
+    """
+    found = next(_notebook(notebook, tag="parameters"), None)
+    if found is None:
+        raise BookError(f"{notebook}: no cell has the tag 'parameters'")
+    values = {}
+    for statement in ast.parse(found).body:
+        try:
+            ((target,), value) = statement.targets, statement.value
+            values[target.id] = ast.literal_eval(value)
+        except (AttributeError, ValueError):
+            raise BookError(
+                f"{notebook}: the parameters cell may only give literals to names, not: "
+                f"{ast.unparse(statement)}"
+            ) from None
+    return values
+
+
+def select(pages: list[Page], only: Iterable[str]) -> list[Page]:
+    """Return the pages whose names begin with one of these numbers; all if there are none.
+
+    Raises
+    ------
+    BookError
+        If no page is called so.
+    """
+    chosen = []
+    for number in only:
+        found = [page for page in pages if f"{page.name}-".startswith(f"{number}-")]
+        if not found:
+            raise BookError(_unknown("notebook", number, [page.name for page in pages]))
+        chosen += found
+    return [page for page in pages if page in chosen or not chosen]
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    return f"{what} {name!r} is unknown{nearest(name, known)}; known: {', '.join(known)}"
+
+
+def _notebook(path: Path, tag: str | None = None) -> Iterator[str]:
+    """Yield the sources of a notebook's cells, or of those with a tag."""
+    for cell in json.loads(path.read_text())["cells"]:
+        if tag is None or tag in cell["metadata"].get("tags", ()):
+            yield "".join(cell["source"])
+
+
+# --- the run --------------------------------------------------------------------------------
+
+
+def reproduce(
+    profile: str = "laptop",
+    only: Iterable[str] = (),
+    launcher: str = "local",
+    again: bool = False,
+    echo: Callable[[str], object] = print,
+    notebooks: Path = NOTEBOOKS,
+) -> Path:
+    """Run and render the notebooks whose inputs have changed.
+
+    Parameters
+    ----------
+    profile : str
+        ``smoke``, ``laptop`` or ``thesis``.
+    only : iterable of str
+        Numbers of notebooks, such as ``6-1-3``, or beginnings, such as ``6-1``.
+    launcher : str
+        Where trials run.
+    again : bool
+        Run notebooks even if nothing has changed. Trials that have finished are not run again.
+    echo : callable
+        Prints one line.
+    notebooks : Path
+        The directory that holds the notebooks and ``profiles.toml``.
+
+    Returns
+    -------
+    Path
+        The index page.
+
+    Raises
+    ------
+    BookError
+        Before anything starts, if the profile does not fit the notebooks; at the end, if some
+        have failed. Those that have not are kept.
+    """
+    pages = plan(profile, launcher, notebooks)
+    chosen = select(pages, only)
+    due = [page for page in chosen if again or not page.is_up_to_date()]
+    index = outputs() / profile / "index.html"
+    if len(due) < len(chosen):
+        echo(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
+    if not due and index.exists():
+        echo(f"see {index}")
+        return index
+
+    failures: list[Page] = []
+    with _workshop(due, echo) as workshop:
+        for number, page in enumerate(due, start=1):
+            label = f"[{number} of {len(due)}] {page.name}"
+            begun = time.monotonic()
+            try:
+                workshop.make(page, label)
+                echo(f"{label}: {time.monotonic() - begun:.0f} s")
+            except BookError as error:
+                failures.append(page)
+                echo(f"{label}: {error}\n")
+            _write(index, _index(profile, pages, failures))
+    if failures:
+        names = ", ".join(page.name for page in failures)
+        raise BookError(
+            f"{len(failures)} of {len(due)} notebooks failed: {names}. What they printed is "
+            f"above, and in {index.parent / '.unfinished'}; trials that finished are kept."
+        )
+    echo(f"see {index}")
+    return index
+
+
+@contextmanager
+def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[_Workshop]:
+    """Fetch the data and import the frameworks that these pages name, once for all of them."""
+    for dataset in _named(due, "dataset"):
+        echo(f"data: {dataset}")
+        data.fetch(dataset)
+    place = Path(tempfile.mkdtemp(prefix="labkit-"))
+    if len(str(place)) > LONGEST_SOCKET:
+        place.rmdir()
+        place = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
+    shared = os.environ.get(WARM)
+    try:
+        with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or place)) as warm:
+            # All at once, and before the first trial: an import would disturb its measurement.
+            frameworks = [FRAMEWORKS[name] for name in _named(due, "framework")]
+            if frameworks:
+                echo(f"importing {' and '.join(f.name for f in frameworks)}, once for all")
+            for connection in pool.map(warm.connect, frameworks, [1] * len(frameworks)):
+                connection.close()
+            yield _Workshop(place, {WARM: str(warm.directory)}, echo)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _named(pages: list[Page], field: str) -> list[str]:
+    """Return the values of a trial's field that these pages name, in parameters called so."""
+    values: dict[str, None] = {}
+    for page in pages:
+        for name, value in (parameters(page.source) | page.parameters).items():
+            if name.split("_")[-1] == field:
+                values |= dict.fromkeys(value if isinstance(value, list) else [value])
+    return list(values)
+
+
+class _Workshop:
+    """Makes pages: a kernel a notebook, in a private directory, one after the other."""
+
+    def __init__(
+        self, place: Path, environment: dict[str, str], echo: Callable[[str], object]
+    ) -> None:
+        self.place = place
+        self.environment = environment | {REPORT: str(place / "progress")}
+        self.live = _Live(echo)
+
+    def make(self, page: Page, label: str) -> None:
+        """Run a notebook, render it, put all of it in place.
+
+        Raises
+        ------
+        BookError
+            If a cell failed, with its source and traceback.
+        """
+        inputs = page.inputs()
+        shutil.rmtree(page.unfinished, ignore_errors=True)
+        (page.unfinished / "figures").mkdir(parents=True)
+        progress = self.place / "progress"
+        progress.write_text("")
+        kernels: list[Any] = []
+        begun = time.monotonic()
+        with ThreadPoolExecutor(1) as pool:
+            # Beside this thread, so that a Ctrl-C is ours to act on.
+            run = pool.submit(self._execute, page, kernels)
+            try:
+                while not run.done():
+                    self.live.show(label, progress)
+                    time.sleep(0.2)
+            except BaseException:
+                _kill(kernels, run)
+                raise
+            finally:
+                self.live.clear()
+        try:
+            notebook = run.result()
+        except Exception as error:
+            raise BookError(_explain(page, error)) from error
+        _clean(notebook, page)
+        notebook.metadata["labkit"] = {
+            "inputs": inputs,
+            "finished": time.strftime("%Y-%m-%d %H:%M"),
+            "seconds": round(time.monotonic() - begun, 1),
+            "revision": provenance.revision(),
+            "machine": {k: v for k, v in provenance.machine().items() if k != "host"},
+            "figures": _figures(notebook),
+        }
+        _put_in_place(page, notebook)
+
+    def _execute(self, page: Page, kernels: list[Any]) -> NotebookNode:
+        import papermill
+        from jupyter_client.kernelspec import KernelSpec
+        from jupyter_client.manager import AsyncKernelManager
+        from traitlets.config import Config
+
+        environment = self.environment | {
+            FIGURES: str(page.unfinished / "figures"),
+            "IPYTHONDIR": str(self.place / "ipython"),  # no start-up files of the user's
+        }
+
+        class Kernel(AsyncKernelManager):
+            """A kernel of this very Python, whatever the user's own is called."""
+
+            def __init__(self, **traits: Any) -> None:
+                super().__init__(**traits)
+                kernels.append(self)
+
+            @property
+            def kernel_spec(self) -> KernelSpec:
+                argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+                return KernelSpec(argv=argv, language="python", env=environment)
+
+        connection = self.place / f"{len(list(self.place.iterdir()))}.json"
+        return papermill.execute_notebook(
+            page.source,
+            page.unfinished / page.executed.name,
+            page.parameters,
+            progress_bar=False,
+            kernel_manager_class=Kernel,
+            config=Config(KernelManager={"transport": "ipc", "connection_file": str(connection)}),
+            resources={"metadata": {"path": str(page.source.parent)}},
+        )
+
+
+def _kill(kernels: list[Any], run: Future[Any]) -> None:
+    """End the kernel of a run; its trials end with it, as nobody listens to them any more."""
+    while not run.done():
+        for kernel in kernels:
+            with suppress(AttributeError, ProcessLookupError):  # not started yet, or ended
+                os.killpg(kernel.provisioner.process.pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def _explain(page: Page, error: Exception) -> str:
+    """Say where a notebook failed: the cell's source, and its traceback without colours."""
+    if hasattr(error, "traceback"):
+        text = "\n".join([error.source, "", *error.traceback])
+        text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+        where = f"in cell [{error.exec_count}]"
+    else:
+        where, text = "outside its cells", str(error)
+    return (
+        f"failed {where}:\n\n{textwrap.indent(text, '    ')}\n\n"
+        f"As far as it came: {page.unfinished / page.executed.name}"
+    )
+
+
+class _Live:
+    """One line that says how far a notebook is: rewritten in a terminal, else now and then."""
+
+    def __init__(self, echo: Callable[[str], object]) -> None:
+        self.echo = echo
+        self.rewrites = sys.stderr.isatty()
+        self.said = ""
+        self.at = time.monotonic()
+
+    def show(self, label: str, progress: Path) -> None:
+        """Say what stands at the end of a notebook's report."""
+        *_, last, _ = ["", *progress.read_text().split("\n")]
+        text = f"{label}: starts"
+        if last:
+            report = json.loads(last)
+            text = f"{label}: {report['text']}, {report['state']}"
+            if report["left"] is not None:
+                text += f" · about {_duration(report['left'])} left"
+        if self.rewrites:
+            width = shutil.get_terminal_size().columns - 1
+            text = textwrap.shorten(text, width, placeholder="…")
+            print(f"\r{text:{width}}", end="", file=sys.stderr, flush=True)
+        elif text != self.said and time.monotonic() - self.at >= QUIET:
+            self.echo(text)
+            self.said, self.at = text, time.monotonic()
+
+    def clear(self) -> None:
+        """Make the line free."""
+        if self.rewrites:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+# --- what is kept ---------------------------------------------------------------------------
+
+
+def _clean(notebook: NotebookNode, page: Page) -> None:
+    """Take out what papermill has noted of this machine, and say where the values come from."""
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        if "injected-parameters" in cell.metadata.get("tags", ()):
+            _, values = cell.source.split("\n", 1)
+            cell.source = f"# what the profile {page.home.name} changes\n{values}"
+
+
+def _figures(notebook: NotebookNode) -> list[dict[str, str]]:
+    """Return number and title of all figures that a notebook has shown."""
+    images = [
+        output.get("metadata", {}).get("image/png", {})
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+    ]
+    return [{"number": i["figure"], "title": i["alt"]} for i in images if "figure" in i]
+
+
+def _put_in_place(page: Page, notebook: NotebookNode) -> None:
+    """Move figures, rendered page and executed notebook to where they stay, in this order."""
+    import nbformat
+
+    old = page.files(page.record())
+    for path in (page.unfinished / "figures").iterdir():
+        _write(page.home / "figures" / path.name, path.read_bytes())
+    _write(page.executed.with_suffix(".html"), _render(page, notebook))
+    _write(page.executed, nbformat.writes(notebook))
+    for path in set(old) - set(page.files(page.record())):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(page.unfinished)
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_bytes(content.encode() if isinstance(content, str) else content)
+    aside.replace(path)
+
+
+def _render(page: Page, notebook: NotebookNode) -> str:
+    """Return an executed notebook as one HTML page that needs nothing else."""
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+
+    exporter = HTMLExporter(template_name="basic", template_file=str(TEMPLATES / "cells.html.j2"))
+    body, _ = exporter.from_notebook_node(notebook)
+    return _template("notebook.html.j2").render(
+        title=page.title,
+        profile=page.home.name,
+        name=page.name,
+        colours=HtmlFormatter().get_style_defs(".highlight"),
+        body=re.sub(r'href="([\w-]+)\.ipynb"', r'href="\1.html"', body),
+    )
+
+
+def _index(profile: str, pages: list[Page], failed: list[Page]) -> str:
+    """Return the page that leads to all others."""
+    shown = [(page, page.record(), page.trials()) for page in pages]
+    records = [record for _, record, _ in shown if record]
+    trials = {row["trial"]: row for _, _, rows in shown for row in rows}.values()
+    return _template("index.html.j2").render(
+        profile=profile,
+        pages=[
+            {
+                "name": page.name,
+                "title": page.title,
+                "record": record,
+                "failed": page in failed,
+                "stale": record and not page.is_up_to_date(),
+                "notes": _notes(rows),
+            }
+            for page, record, rows in shown
+        ],
+        newest=max(records, key=lambda record: record["finished"], default={}),
+        revisions=sorted({record["revision"] for record in records}),
+        versions=sorted({row["versions"] for row in trials if row["versions"]}),
+        trials=len(trials),
+    )
+
+
+def _notes(trials: list[dict[str, str]]) -> list[str]:
+    """Say how many trials a page shows, and honestly what they cannot tell."""
+    if not trials:
+        return []
+    lost = [row for row in trials if row["status"] != "finished"]
+    disturbed = [row for row in trials if row["overloaded"] == "True"]
+    shared = [row for row in trials if row["time_shared"] == "True"]
+    notes = [f"{len(trials)} trials"]
+    if lost:
+        notes.append(f"{len(lost)} without a result ({', '.join({r['status'] for r in lost})})")
+    if disturbed:
+        notes.append(f"{len(disturbed)} without a rate (other programs kept the machine busy)")
+    if shared:
+        notes.append(f"{len(shared)} time-shared (more workers than cores: no scaling)")
+    return notes
+
+
+def _template(name: str):
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(name)
+
+
+def publish(profile: str, destination: Path = REFERENCE) -> Path:
+    """Copy a finished book, with the tables of its trials, to where it is published.
+
+    Parameters
+    ----------
+    profile : str
+        Whose book.
+    destination : Path
+        A directory; what was in it is replaced.
+
+    Returns
+    -------
+    Path
+        The destination.
+
+    Raises
+    ------
+    BookError
+        If a page is missing or older than what it is made from.
+    """
+    pages = plan(profile)
+    stale = [page.name for page in pages if not page.is_up_to_date()]
+    if stale:
+        raise BookError(
+            f"not up to date: {', '.join(stale)}; first: labkit reproduce --profile {profile}"
+        )
+    store = Store()
+    names = sorted({row["trial"] for page in pages for row in page.trials()})
+    trials = [Run.read(store.root / name).trial for name in names]
+    shutil.rmtree(destination, ignore_errors=True)
+    shutil.copytree(outputs() / profile, destination, ignore=shutil.ignore_patterns(".*"))
+    for name, table in (
+        ("trials", store.table(trials)),
+        ("steps", store.steps(trials)),
+        ("evals", store.evals(trials)),
+    ):
+        if "host" in table:
+            table["host"] = ""  # the machine is described by its processor, not by its name
+        table.to_parquet(destination / f"{name}.parquet", index=False)
+    return destination

@@ -1,0 +1,89 @@
+"""What the tests share: data sets, warm processes, a place for outputs; nothing of it is kept."""
+
+import sys
+import tempfile
+import types
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from processes import Labkit
+
+from labkit import data, measure
+from labkit.launchers.local import WARM, WarmProcesses
+from labkit.runs import OUTPUTS, Store
+from labkit.trainers import FRAMEWORKS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_place(tmp_path_factory):
+    """Keep outputs, and the lock of those who measure on this machine, to the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        temporary = tmp_path_factory.mktemp("tmp")
+        patch.setenv("TMPDIR", str(temporary))
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setenv(OUTPUTS, str(tmp_path_factory.mktemp("outputs")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def datasets():
+    """Have all data sets, from their sources if they are not there yet."""
+    for name in data.DATASETS:
+        data.fetch(name)
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory, own_place, datasets):
+    """Import each framework once for all trials of all tests, also those of their subprocesses."""
+    directory = tmp_path_factory.mktemp("warm")
+    with pytest.MonkeyPatch.context() as patch, WarmProcesses(directory) as processes:
+
+        def start(framework):
+            processes.connect(framework, threads=1).close()
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(start, FRAMEWORKS.values()))
+        patch.setenv(WARM, str(directory))
+        yield processes
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return an empty store."""
+    return Store(tmp_path / "runs")
+
+
+@pytest.fixture
+def once(monkeypatch):
+    """Have trials run once even where something else keeps the machine busy."""
+    monkeypatch.setattr(measure, "OVERLOAD_RETRIES", 0)
+
+
+@pytest.fixture
+def start_labkit(tmp_path):
+    """Return a function that runs a sweep in another process; its store is in ``runs``."""
+    started = []
+
+    def start(**values):
+        started.append(Labkit(tmp_path, **values))
+        return started[-1]
+
+    yield start
+    for labkit in started:
+        labkit.process.kill()
+        labkit.wait()
+
+
+@pytest.fixture
+def tensorboard_scalars(monkeypatch):
+    """Return a function that reads the scalars of a directory with TensorBoard's own reader."""
+    # Without this it would read through TensorFlow, and import that first.
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.notf", types.ModuleType("notf"))
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def read(directory):
+        events = EventAccumulator(str(directory)).Reload()
+        return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
+
+    return read

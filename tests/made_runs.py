@@ -1,0 +1,94 @@
+"""Made-up events of a run, as replicas would print them; their numbers are of no machine."""
+
+import json
+
+from labkit import data
+from labkit.launchers.local import replicas_of
+from labkit.trainers.common import PREFIX
+from labkit.trials import Trial
+
+STEP = 0.1
+"""Seconds a step of worker 0 takes; worker 1 takes twice as long, worker 2 three times, ..."""
+
+EVERY = 10
+"""Steps between two `step` events."""
+
+MACHINE = {"host": "here", "cpu_model": "a processor", "cores": 4, "memory": 2**33, "system": "x"}
+
+RECORD = {
+    "machine": MACHINE,
+    "revision": "0123456789ab",
+    "status": "finished",
+    "started": "2020-02-20T20:20:20+0000",
+    "startup_s": 1.5,
+    "load_before": 0.25,
+    "load_after": 1.75,
+    "other_cpu": 0.125,
+    "overloaded": False,
+}
+
+
+def trial(**values):
+    """Return a small trial; LeNet with two workers, if not told otherwise."""
+    small = {
+        "framework": "mxnet",
+        "model": "lenet5",
+        "workers": 1 if values.get("strategy") == "single" else 2,
+        "batch_size": 50,
+        "learning_rate": 0.1,
+        "steps": 100,
+    }
+    return Trial(**small | values)
+
+
+def line(event):
+    """Return an event as it is printed."""
+    return f"{PREFIX}{json.dumps(event)}\n"
+
+
+def events(trial, role, index, boot=1000.0):
+    """Return the events of one replica; a machine's clock shows `boot` when it starts."""
+    numbered = []
+
+    def add(t, kind, **fields):
+        who = {"role": role, "index": index}
+        numbered.append({"seq": len(numbered), "t": boot + t, **who, "kind": kind} | fields)
+
+    versions = {"python": "3.11.0", trial.framework: "1.0"}
+    add(0, "start", trial=trial.identity, data=data.checksum(trial.dataset), pid=1, cpu=0.0,
+        versions=versions)  # fmt: skip
+    add(1, "ready", cpu=1.0)
+    if role == "worker":
+        add(2, "barrier", cpu=1.5)
+        seconds = STEP * (1 + index)
+        for steps in range(EVERY, trial.total_steps + 1, EVERY):
+            fields = {"loss": 2 - steps / trial.total_steps}
+            if trial.model == "lenet5":
+                fields["accuracy"] = 10 + 80 * steps / trial.total_steps
+            add(2 + steps * seconds, "step", steps=steps, samples=steps * trial.batch_size,
+                cpu=1.5 + 0.5 * steps * seconds, **fields)  # fmt: skip
+        if index == 0:
+            images = trial.model == "lenet5"
+            add(3 + trial.total_steps * seconds, "eval", cpu=100.0, samples=10_000, seconds=0.5,
+                metric="accuracy" if images else "perplexity", value=87.5 if images else 321.0,
+                loss=0.5, pause=1.0)  # fmt: skip
+        add(4 + trial.total_steps * seconds, "end", steps=trial.total_steps, cpu=101.0,
+            samples=trial.total_steps * trial.batch_size, peak_bytes=(200 + index) << 20)
+    else:
+        add(100, "end", cpu=7.0, peak_bytes=100 << 20)
+    return numbered
+
+
+def write(trial, directory, change=lambda role, index, lines: lines):
+    """Write all logs of a trial's run; `change` may spoil the lines of a replica."""
+    for role, count in replicas_of(trial).items():
+        for index in range(count):
+            lines = [line(event) for event in events(trial, role, index)]
+            (directory / f"{role}-{index}.log").write_text("".join(change(role, index, lines)))
+
+
+def add(store, trial, **record):
+    """Put a made-up run of a trial into a store."""
+    with store.claim(trial) as scratch:
+        write(trial, scratch)
+        return store.keep(trial, scratch, RECORD | record)

@@ -1,0 +1,270 @@
+"""The notebooks: how they are written, and that they hold for every profile and any result."""
+
+import contextlib
+import io
+import json
+import math
+import re
+import sys
+import warnings
+from types import SimpleNamespace
+
+import nbformat
+import pandas as pd
+import pytest
+
+from labkit import book, measure, provenance
+from labkit.trials import Sweep
+
+NAMES = [
+    "6-1-1-cnn-learning-rate",
+    "6-1-2-cnn-batch-5",
+    "6-1-3-cnn-batch-512",
+    "6-1-4-cnn-batch-256",
+    "6-1-5-cnn-batch-128",
+    "6-2-1-rnn-batch-20",
+    "6-2-2-rnn-batch-5",
+    "6-3-summary",
+]
+PROFILES = ["smoke", "laptop", "thesis"]
+PATHS = [book.NOTEBOOKS / f"{name}.ipynb" for name in NAMES]
+PATHS.append(book.TEMPLATES / "experiment.ipynb")
+MOST_LINES = 10
+MOST_COLUMNS = 79
+
+every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+def code(notebook, but_parameters=True):
+    """Return the sources of a notebook's code cells."""
+    return [
+        cell.source
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        and not (but_parameters and "parameters" in cell.metadata.get("tags", ()))
+    ]
+
+
+def text(notebook):
+    """Return the sources of a notebook's other cells."""
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+@pytest.fixture(params=PATHS, ids=lambda path: path.stem)
+def notebook(request):
+    """Return each of the notebooks, and the template of an experiment."""
+    return nbformat.read(request.param, as_version=4)
+
+
+# --- how they are written -------------------------------------------------------------------
+
+
+def test_there_is_a_notebook_for_each_section():
+    assert [path.stem for path in sorted(book.NOTEBOOKS.glob("*.ipynb"))] == NAMES
+
+
+def test_it_is_valid_and_stripped(notebook):
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    for cell in notebook.cells:
+        assert re.fullmatch(r"[a-z0-9-]+", cell.id)
+        assert set(cell.metadata) <= {"tags"}
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+
+
+def test_its_title_has_the_number_of_its_section(notebook, request):
+    name = request.node.callspec.id
+    number = ".".join(re.match(r"[\d-]*", name)[0].strip("-").split("-"))
+    first, *others = text(notebook)
+    assert notebook.cells[0].source == first
+    assert first.startswith(f"# {number} " if number else "# ")
+    assert not any(other.startswith("# ") for other in others)
+
+
+def test_it_says_what_the_thesis_asked_and_found(notebook, request):
+    if request.node.callspec.id == "experiment":
+        return
+    first = text(notebook)[0]
+    assert "**What the thesis asked.**" in first and "**What it found.**" in first or (
+        "**What the thesis concluded.**" in first
+    )
+    assert re.search(r"\(\*[A-ZÄÖÜ]\w+\*\)", first), "no German term in brackets"
+
+
+def test_it_says_what_we_see_and_ends_with_two_exercises(notebook):
+    assert any(cell.startswith("## What we see") for cell in text(notebook))
+    title, *lines = notebook.cells[-1].source.split("\n")
+    assert title == "## Exercises"
+    assert [line[:2] for line in lines if re.match(r"\d\.", line)] == ["1.", "2."]
+
+
+def test_its_code_reads_like_a_lesson(notebook):
+    for source in code(notebook, but_parameters=False):
+        assert max(map(len, source.split("\n"))) <= MOST_COLUMNS, source
+    for source in code(notebook):
+        assert len(source.split("\n")) <= MOST_LINES, source
+
+
+def test_it_names_no_host_and_no_place_of_a_machine(notebook):
+    whole = "\n".join(cell.source for cell in notebook.cells)
+    assert not re.search(r"https?://|localhost|127\.0\.0|/home/|/root/|/tmp/", whole)
+
+
+def test_it_says_no_result_that_it_has_not_computed(notebook):
+    """A number in what we see would be one of another run."""
+    cells = text(notebook)
+    seen = next(i for i, cell in enumerate(cells) if cell.startswith("## What we see"))
+    for cell in cells[seen:-1]:
+        assert not re.search(r"\d+(\.\d+)? times|\d\d\.\d", cell)
+
+
+@every_notebook
+def test_its_parameters_are_literals_with_the_names_of_fields(path):
+    values = book.parameters(path)
+    assert {"framework", "workers", "seed", "eval_samples", "launcher", "deadline"} <= set(values)
+    assert values["launcher"] == "local"
+
+
+# --- the profiles ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_fits_the_notebooks(profile):
+    assert [page.name for page in book.plan(profile)] == NAMES
+
+
+def test_the_thesis_has_the_grid_of_the_thesis():
+    pages = {page.name: values(page) for page in book.plan("thesis")}
+    for name in NAMES[2:]:
+        assert pages[name]["workers"] == [1, 2, 5, 10, 25, 50]
+    first = pages["6-1-1-cnn-learning-rate"]
+    assert (first["batch_size"], first["steps"]) == (512, 8 * (60_000 // 512))
+    assert {first["learning_rate"], *first["higher_rates"]} == {0.1, 0.05, 0.025}
+    assert pages["6-1-2-cnn-batch-5"]["steps"] == [8 * (60_000 // 5)] * 2
+    assert {pages[name]["epochs"] for name in NAMES[2:5]} == {8}
+    assert {pages[name]["epochs"] for name in NAMES[5:7]} == {4}
+
+
+def values(page):
+    """Return all parameters that a page is run with."""
+    return book.parameters(page.source) | page.parameters
+
+
+# --- the whole notebook, on made-up results -------------------------------------------------
+
+
+def made_up(trials, measured=True):
+    """Return tables as a store would, with numbers of no machine."""
+    rows, steps = [], []
+    for trial in trials:
+        alone = {"tensorflow": 1.0, "mxnet": 1.3}[trial.framework] * 512 / trial.batch_size
+        rate = alone * trial.workers * (1 + 0.01 * trial.seed) if measured else math.nan
+        row = {"trial": trial.name} | trial.model_dump()
+        rows.append(
+            row
+            | {
+                "status": "finished",
+                "overloaded": not measured,
+                "cores": 2,
+                "time_shared": trial.workers > 2,
+                "batches_per_second": rate,
+                "samples_per_second": rate * trial.batch_size,
+                "epoch_s": 60_000 * trial.workers / (rate * trial.batch_size),
+                "cpu_ms_per_step": 20.0,
+                "imbalance": 0.02,
+                "steadiness": 0.03,
+                "accuracy": 80.0 if trial.model == "lenet5" else math.nan,
+            }
+        )
+        flat = 0.4 if trial.initializer == "uniform" else 0.0
+        for worker in range(min(trial.workers, 2)):
+            for part in (0.1, 0.3, 0.5, 0.7, 1.0):
+                done = part * trial.total_steps
+                steps.append(
+                    row
+                    | {
+                        "worker": worker,
+                        "t": done / alone,
+                        "steps": done,
+                        "samples": done * trial.batch_size,
+                        "updates": done * trial.workers,
+                        "loss": 1.0,
+                        "accuracy": 10.0 if part < flat else 70.0,
+                    }
+                )
+    return SimpleNamespace(table=pd.DataFrame(rows), steps=pd.DataFrame(steps), store=None)
+
+
+def run(page, monkeypatch, measured=True):
+    """Run a page's cells here; return its trials, figures and printed lines, measuring nothing."""
+    sweeps, figures = [], {}
+
+    def pretend(sweep, launcher="local", *, deadline):
+        assert launcher == "local" and deadline > 0
+        sweeps.append(Sweep(sweep))
+        return made_up(sweep, measured)
+
+    def keep(figure, number, table):
+        assert number not in figures
+        figures[number] = (figure.axes[0].get_title("left"), set(table["trial"]))
+
+    monkeypatch.setattr(measure, "measure", pretend)
+    monkeypatch.setattr(book, "show", keep)
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        for cell in json.loads(page.source.read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                exec(compile("".join(cell["source"]), page.name, "exec"), names)
+                if cell["metadata"].get("tags") == ["parameters"]:
+                    names |= page.parameters
+    trials = list(dict.fromkeys(trial for sweep in sweeps for trial in sweep))
+    return trials, figures, printed.getvalue()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
+    trials, figures, printed = {}, {}, {}
+    for page in book.plan(profile):
+        done = run(page, monkeypatch)
+        trials[page.name], figures[page.name], printed[page.name] = done
+    shown = [number for page in figures.values() for number in page]
+    assert len(shown) == len(set(shown))
+    expected = ["6.1a", "6.1b", "6.2a", "6.2b", "6.3", "6.4a", "6.4b", "6.5a", "6.5b", "6.6",
+                "6.7", "6.8a", "6.8b", "6.9", "6.10a", "6.10b"]  # fmt: skip
+    assert set(expected) <= set(shown)
+    for page in figures.values():
+        for number, (title, _) in page.items():
+            assert title.startswith(number.partition("-")[0])
+    # What is published are the trials behind the figures: no other may be hidden in a table.
+    for name in NAMES[:-1]:
+        drawn = set().union(*(names for _, names in figures[name].values()))
+        assert {trial.name for trial in trials[name]} == drawn
+    # The summary measures nothing that the sections have not measured.
+    sections = {trial for name in NAMES[2:7] for trial in trials[name]}
+    assert set(trials["6-3-summary"]) <= sections
+    # And small batches are compared with what 6.1.1 has measured.
+    larger = {trial for trial in trials[NAMES[1]] if trial.batch_size != 5}
+    assert larger <= set(trials[NAMES[0]])
+    assert "MXNet is ahead, 1.30 times as fast" in printed[NAMES[2]]
+    assert "in 5 of 5" in printed["6-3-summary"]
+
+
+def test_notebooks_say_so_where_nothing_could_be_measured(monkeypatch):
+    for page in book.plan("smoke"):
+        _, _, printed = run(page, monkeypatch, measured=False)
+        assert "nan" not in printed
+
+
+def test_importing_the_book_is_light():
+    """The second `make reproduce` is over in seconds, so it cannot import all of Jupyter."""
+    probe = "import sys, labkit.book; print(*sys.modules)"
+    from subprocess import run as call
+
+    done = call([sys.executable, "-c", probe], capture_output=True, text=True, check=True,
+                cwd=provenance.REPOSITORY)  # fmt: skip
+    heavy = {"papermill", "nbconvert", "nbformat", "jupyter_client", "pandas", "matplotlib"}
+    assert not heavy & set(done.stdout.split())
