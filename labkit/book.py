@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 NOTEBOOKS = provenance.REPOSITORY / "notebooks"
 TEMPLATES = provenance.REPOSITORY / "templates"
-REFERENCE = provenance.REPOSITORY / "outputs" / "reference"
 
 FIGURES = "LABKIT_FIGURES"
 """Environment variable with the directory in which a notebook of a book keeps its figures."""
@@ -59,6 +58,15 @@ COMMON = "common"
 
 QUIET = 10.0
 """Seconds between two lines of progress where these cannot be rewritten."""
+
+KERNEL = """\
+from ipykernel.iostream import IOPubThread
+from ipykernel.kernelapp import launch_new_instance
+# It would listen on a TCP port for what forked processes print; this is what it does without one.
+IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)
+launch_new_instance()
+"""
+"""What a kernel runs: IPython's own, but without any port."""
 
 LONGEST_SOCKET = 80
 """Bytes that a private directory's path may have: a Unix socket's, in all, is limited to 107."""
@@ -90,8 +98,9 @@ def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
         folder = Path(os.environ.get(FIGURES) or scratch)
         _, png = figures.save(figure, folder / number)
         trials.to_csv(folder / f"{number}.csv", index=False)
-        title = figure.axes[0].get_title("left")
-        display(Image(png.read_bytes(), width=640, alt=title, metadata={"figure": number}))
+        _, _, title = figure.axes[0].get_title("left").partition(" ")
+        alt = f"{number} {title}"
+        display(Image(png.read_bytes(), width=640, alt=alt, metadata={"figure": number}))
 
 
 # --- what is to be done ---------------------------------------------------------------------
@@ -208,10 +217,14 @@ def plan(
     Raises
     ------
     BookError
-        If the profile, or a notebook or parameter that it names, does not exist.
+        If the profile, or a notebook or parameter that it names, does not exist, or
+        ``profiles.toml`` is not TOML.
     """
     sources = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
-    profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
+    try:
+        profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise BookError(f"{notebooks / 'profiles.toml'}: {error}") from None
     if profile not in profiles:
         raise BookError(_unknown("profile", profile, profiles))
     known = {name: parameters(path) for name, path in sources.items()}
@@ -467,7 +480,7 @@ class _Workshop:
 
             @property
             def kernel_spec(self) -> KernelSpec:
-                argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+                argv = [sys.executable, "-P", "-c", KERNEL, "-f", "{connection_file}"]
                 return KernelSpec(argv=argv, language="python", env=environment)
 
         connection = self.place / f"{len(list(self.place.iterdir()))}.json"
@@ -479,6 +492,7 @@ class _Workshop:
             kernel_manager_class=Kernel,
             config=Config(KernelManager={"transport": "ipc", "connection_file": str(connection)}),
             resources={"metadata": {"path": str(page.source.parent)}},
+            shutdown_kernel="immediate",
         )
 
 
@@ -651,7 +665,7 @@ def _template(name: str):
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(name)
 
 
-def publish(profile: str, destination: Path = REFERENCE) -> Path:
+def publish(profile: str, destination: Path = provenance.REFERENCE) -> Path:
     """Copy a finished book, with the tables of its trials, to where it is published.
 
     Parameters

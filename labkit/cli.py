@@ -11,7 +11,9 @@ from typing import Any, get_args
 
 import click
 
+from . import __version__
 from .errors import LabkitError
+from .provenance import REFERENCE
 from .trials import Trial, choices
 
 
@@ -45,7 +47,7 @@ examples:
       --learning-rate 0.025 --steps 200
   labkit results --format csv""",
 )
-@click.version_option(package_name="labkit")
+@click.version_option(__version__)
 def main() -> None:
     """Measure what happens to a deep-learning training job when it runs on more machines."""
 
@@ -235,9 +237,7 @@ def read_table(name: str, reference: bool) -> Any:
     from .runs import Store, outputs
 
     if reference:
-        from .provenance import REPOSITORY
-
-        return pd.read_parquet(REPOSITORY / "outputs" / "reference" / f"{name}.parquet")
+        return pd.read_parquet(REFERENCE / f"{name}.parquet")
     store = Store()
     frame = {"trials": store.table, "steps": store.steps, "evals": store.evals}[name]()
     if frame.empty:
@@ -251,21 +251,29 @@ def read_table(name: str, reference: bool) -> Any:
 @main.command(
     epilog="""\b
 examples:
-  labkit figure 6.3                 from the runs of this machine
-  labkit figure 6.1b --reference    from the published ones"""
+  labkit figure 6.3                     from all runs of this machine
+  labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
+  labkit figure 6.1b --reference        from the published ones"""
 )
 @click.argument("number")
+@click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(),
     help="The directory for the SVG and the PNG.",
 )  # fmt: skip
-def figure(number: str, reference: bool, output: Path) -> None:
+def figure(number: str, profile: str | None, reference: bool, output: Path) -> None:
     """Draw one of the thesis's figures, 6.1a to 6.10b."""
     from . import figures
+    from .runs import outputs
 
     row = figures.find(number)
-    trials = row.select(read_table("trials", reference))
+    trials = read_table("trials", reference)
+    if profile or reference:
+        shown = outputs() / profile if profile else REFERENCE
+        trials = trials[trials["trial"].isin(_shown_in(shown, number))]
+    else:
+        trials = row.select(trials)
     tables = {"table": trials}
     if "steps" in row.tables:
         steps = read_table("steps", reference)
@@ -274,6 +282,19 @@ def figure(number: str, reference: bool, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for path in figures.save(drawn, output / f"figure-{number}"):
         click.echo(path)
+
+
+def _shown_in(directory: Path, number: str) -> Any:
+    """Return the names of the trials that a rendered notebook's figure shows."""
+    import pandas as pd
+
+    try:
+        return pd.read_csv(directory / "figures" / f"{number}.csv")["trial"]
+    except FileNotFoundError:
+        raise LabkitError(
+            f"{directory} has no figure {number}; `labkit reproduce --profile {directory.name}` "
+            "makes it"
+        ) from None
 
 
 @main.command()

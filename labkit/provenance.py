@@ -13,6 +13,9 @@ import psutil
 
 REPOSITORY = Path(__file__).parent.parent
 
+REFERENCE = REPOSITORY / "outputs" / "reference"
+"""The run that is published with labkit."""
+
 
 @functools.cache
 def machine() -> dict[str, Any]:

@@ -6,7 +6,6 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
 from processes import Labkit
 
 from labkit import data, measure

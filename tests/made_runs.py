@@ -72,8 +72,14 @@ def events(trial, role, index, boot=1000.0):
             add(3 + trial.total_steps * seconds, "eval", cpu=100.0, samples=10_000, seconds=0.5,
                 metric="accuracy" if images else "perplexity", value=87.5 if images else 321.0,
                 loss=0.5, pause=1.0)  # fmt: skip
-        add(4 + trial.total_steps * seconds, "end", steps=trial.total_steps, cpu=101.0,
-            samples=trial.total_steps * trial.batch_size, peak_bytes=(200 + index) << 20)
+        add(
+            4 + trial.total_steps * seconds,
+            "end",
+            steps=trial.total_steps,
+            cpu=101.0,
+            samples=trial.total_steps * trial.batch_size,
+            peak_bytes=(200 + index) << 20,
+        )
     else:
         add(100, "end", cpu=7.0, peak_bytes=100 << 20)
     return numbered

@@ -204,7 +204,7 @@ def test_port_taken(framework, role, says, store, monkeypatch):
 
 @pytest.fixture
 def little_memory():
-    """Return a function that leaves a process hardly more memory than it has."""
+    """Return a function that leaves the process of a number hardly any more memory."""
     for root, limit in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
         group = Path("/sys/fs/cgroup", root, f"labkit-test-{os.getpid()}")
         try:
@@ -214,7 +214,7 @@ def little_memory():
             with contextlib.suppress(OSError):
                 group.rmdir()
             continue
-        yield lambda pid: (group / "cgroup.procs").write_text(str(pid))
+        yield (group / "cgroup.procs").write_text
         group.rmdir()
         return
     pytest.skip("no memory cgroup can be made here")
@@ -222,7 +222,7 @@ def little_memory():
 
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_out_of_memory(framework, store, little_memory):
-    saboteur = Saboteur((LAST, "start"), lambda pids: little_memory(pids[LAST]))
+    saboteur = Saboteur((LAST, "start"), lambda pids: little_memory(str(pids[LAST])))
     error = sabotage(trial(framework, batch_size=512), saboteur, store)
     assert "worker 1 was killed by the kernel before all were ready, because memory ran" in error
 

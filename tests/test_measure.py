@@ -112,9 +112,9 @@ def test_results(framework, store, tensorboard_scalars):
         # What TensorBoard shows is what the tables say.
         scalars = tensorboard_scalars(run.directory / "tensorboard" / f"worker-{worker}")
         for tag in ("loss", "accuracy"):
-            shown = [(s.step, s.value) for s in scalars[f"train/{tag}"]]
-            assert shown == [(step, pytest.approx(value, rel=1e-6))
-                             for step, value in zip(steps.steps, steps[tag], strict=True)]  # fmt: skip
+            shown = scalars[f"train/{tag}"]
+            assert [s.step for s in shown] == steps.steps.tolist()
+            assert [s.value for s in shown] == pytest.approx(steps[tag].tolist())
         assert ("test/accuracy" in scalars) is (worker == 0)
 
 
@@ -134,7 +134,7 @@ def test_learning_is_the_same_each_time(framework, store):
 
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_a_diverged_trial_is_a_result_without_numbers(framework, store):
-    sweep = Sweep.grid(**SMALL | {"framework": framework, "learning_rate": 1e30})
+    sweep = Sweep.grid(**SMALL | {"framework": framework, "learning_rate": 3e38})
     starts = Starts()
     for _ in range(2):
         row = measure(sweep, store=store, watch=starts).table.iloc[0]

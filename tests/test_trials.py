@@ -68,7 +68,7 @@ def test_workers_default_to_one():
         ({"framework": "MXNet"}, ["framework: 'MXNet'", "did you mean 'mxnet'?"]),
         ({"framework": "theano"}, ["framework: 'theano'", "allowed: tensorflow, mxnet"]),
         ({"framework": ["mxnet"]}, ["framework: ['mxnet']", "allowed: tensorflow, mxnet"]),
-        ({"model": "lenet"}, ["model: 'lenet'", "did you mean 'lenet5'?", "allowed: lenet5, lstm"]),
+        ({"model": "lenet"}, ["'lenet'", "did you mean 'lenet5'?", "allowed: lenet5, lstm"]),
         ({"model": ["lstm"]}, ["model: ['lstm']"]),
         ({"dataset": "fashon-mnist"}, ["did you mean 'fashion-mnist'?"]),
         ({"strategy": "sync-ps"}, ["strategy: 'sync-ps'", "did you mean 'async-ps'?"]),

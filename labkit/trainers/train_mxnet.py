@@ -129,6 +129,7 @@ class Worker:
             # The servers divide by the number of targets: the bound is multiplied by it.
             mx.gluon.utils.clip_global_norm(self._gradients(), self.clip_norm * self.targets)
         self.module.update()
+        self.evaluator = None
         # Needs the forward pass only: the rest is computed while the next batch is prepared.
         probabilities = self.module.get_outputs()[0]
         truth = batch.label[0].reshape((-1,))
@@ -147,7 +148,8 @@ class Worker:
     def evaluate(self, inputs, labels):
         batch = self._batch(inputs, labels)
         if self.evaluator is None:
-            # Another batch size over the very same weights.
+            # Another batch size over the very same weights. Made anew after every step, because
+            # MXNet's fused kernels for inference keep the weights that they have met first.
             trained = getattr(self.module, "_curr_module", self.module)
             self.evaluator = mx.mod.Module(trained.symbol, context=mx.cpu())
             self.evaluator.bind(
