@@ -1,21 +1,12 @@
-"""The book: every notebook run with a profile's parameters, rendered, and a page leading to all.
+"""The book: every notebook run with a profile's parameters, each in a kernel of its own.
 
-What a profile's notebooks yield lies in ``outputs/<profile>``:
-
-    index.html
-    <notebook>.ipynb, .html         executed, and rendered
-    figures/<number>.svg, .png      what it shows
-    figures/<number>.csv            the trials that a figure shows
-
-An executed notebook says in its metadata from which inputs it was made: that is all the state
-there is, and it is put in place last. Until then everything lies in ``.unfinished``.
+`plan` checks a profile against the notebooks, `reproduce` runs those whose inputs have changed,
+`publish` copies what came of it. What is kept, and when it is made again, is in `labkit.pages`.
 """
 
 from __future__ import annotations
 
 import ast
-import csv
-import hashlib
 import json
 import os
 import re
@@ -26,17 +17,16 @@ import tempfile
 import textwrap
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import data, provenance
 from .errors import LabkitError
 from .launchers.local import WARM, WarmProcesses
+from .pages import Page, cells, index, keep, write
 from .progress import REPORT
 from .runs import Run, Store, outputs
 from .trainers import FRAMEWORKS
@@ -48,7 +38,6 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 NOTEBOOKS = provenance.REPOSITORY / "notebooks"
-TEMPLATES = provenance.REPOSITORY / "templates"
 
 FIGURES = "LABKIT_FIGURES"
 """Environment variable with the directory in which a notebook of a book keeps its figures."""
@@ -106,101 +95,7 @@ def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
 # --- what is to be done ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Page:
-    """A notebook of a book.
-
-    Attributes
-    ----------
-    source : Path
-        The notebook as it is written.
-    parameters : dict
-        The values it is run with where they are not its own.
-    home : Path
-        The directory of the book.
-    """
-
-    source: Path
-    parameters: Mapping[str, Any]
-    home: Path
-
-    @property
-    def name(self) -> str:
-        """The notebook's name, without a suffix."""
-        return self.source.stem
-
-    @property
-    def executed(self) -> Path:
-        """The executed notebook."""
-        return self.home / f"{self.name}.ipynb"
-
-    @property
-    def unfinished(self) -> Path:
-        """Where all is put together."""
-        return self.home / ".unfinished" / self.name
-
-    @property
-    def title(self) -> str:
-        """The notebook's first heading."""
-        return next(_notebook(self.source)).removeprefix("# ").split("\n")[0]
-
-    def inputs(self) -> str:
-        """Return the SHA-256 of all that the page is made from."""
-        digest = hashlib.sha256(_code())
-        digest.update(self.source.read_bytes())
-        digest.update(json.dumps(self.parameters, sort_keys=True).encode())
-        return digest.hexdigest()
-
-    def record(self) -> dict[str, Any]:
-        """Return what the executed notebook says of itself; nothing if there is none."""
-        try:
-            return json.loads(self.executed.read_text())["metadata"]["labkit"]
-        except FileNotFoundError:
-            return {}
-
-    def is_up_to_date(self) -> bool:
-        """Return whether the page is there and made from what it would be made from now."""
-        record = self.record()
-        files = [self.executed.with_suffix(".html"), *self.files(record)]
-        return record.get("inputs") == self.inputs() and all(map(Path.exists, files))
-
-    def files(self, record: Mapping[str, Any]) -> list[Path]:
-        """Return the files of its figures."""
-        return [
-            self.home / "figures" / f"{figure['number']}{suffix}"
-            for figure in record.get("figures", ())
-            for suffix in (".svg", ".png", ".csv")
-        ]
-
-    def trials(self) -> list[dict[str, str]]:
-        """Return the rows of all trials that its figures show."""
-        rows = {}
-        for path in self.files(self.record()):
-            if path.suffix == ".csv":
-                with path.open(newline="") as file:
-                    rows |= {row["trial"]: row for row in csv.DictReader(file)}
-        return list(rows.values())
-
-
-@cache
-def _code() -> bytes:
-    """Return a hash of what all pages depend on: labkit, its templates, data, environment."""
-    root = provenance.REPOSITORY
-    paths = [
-        *sorted((root / "labkit").rglob("*.py")),
-        *sorted(TEMPLATES.glob("*.j2")),
-        root / "data" / "sources.toml",
-        root / "requirements.lock",
-    ]
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return digest.digest()
-
-
-def plan(
-    profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS, home: Path | None = None
-) -> list[Page]:
+def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> list[Page]:
     """Return the pages of a profile, in their order, after every name has been checked.
 
     Parameters
@@ -211,8 +106,6 @@ def plan(
         The notebooks' parameter of this name.
     notebooks : Path
         The directory that holds the notebooks and ``profiles.toml``.
-    home : Path, optional
-        By default ``outputs/<profile>``.
 
     Raises
     ------
@@ -245,7 +138,7 @@ def plan(
     for name, path in sources.items():
         values = {k: v for k, v in common.items() if k in known[name]} | tables.get(name, {})
         changed = {k: v for k, v in values.items() if v != known[name][k]}
-        pages.append(Page(path, changed, home or outputs() / profile))
+        pages.append(Page(path, changed, outputs() / profile))
     return pages
 
 
@@ -258,7 +151,7 @@ def parameters(notebook: Path) -> dict[str, Any]:
         If it has no cell with the tag ``parameters``, or one that holds anything but names and
         literals.
     """
-    found = next(_notebook(notebook, tag="parameters"), None)
+    found = next(cells(notebook, tag="parameters"), None)
     if found is None:
         raise BookError(f"{notebook}: no cell has the tag 'parameters'")
     values = {}
@@ -294,13 +187,6 @@ def select(pages: list[Page], only: Iterable[str]) -> list[Page]:
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     return f"{what} {name!r} is unknown{nearest(name, known)}; known: {', '.join(known)}"
-
-
-def _notebook(path: Path, tag: str | None = None) -> Iterator[str]:
-    """Yield the sources of a notebook's cells, or of those with a tag."""
-    for cell in json.loads(path.read_text())["cells"]:
-        if tag is None or tag in cell["metadata"].get("tags", ()):
-            yield "".join(cell["source"])
 
 
 # --- the run --------------------------------------------------------------------------------
@@ -345,12 +231,12 @@ def reproduce(
     pages = plan(profile, launcher, notebooks)
     chosen = select(pages, only)
     due = [page for page in chosen if again or not page.is_up_to_date()]
-    index = outputs() / profile / "index.html"
+    front = outputs() / profile / "index.html"
     if len(due) < len(chosen):
         echo(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
-    if not due and index.exists():
-        echo(f"see {index}")
-        return index
+    if not due and front.exists():
+        echo(f"see {front}")
+        return front
 
     failures: list[Page] = []
     with _workshop(due, echo) as workshop:
@@ -363,15 +249,15 @@ def reproduce(
             except BookError as error:
                 failures.append(page)
                 echo(f"{label}: {error}\n")
-            _write(index, _index(profile, pages, failures))
+            write(front, index(pages, failures))
     if failures:
         names = ", ".join(page.name for page in failures)
         raise BookError(
             f"{len(failures)} of {len(due)} notebooks failed: {names}. What they printed is "
-            f"above, and in {index.parent / '.unfinished'}; trials that finished are kept."
+            f"above, and in {front.parent / '.unfinished'}; trials that finished are kept."
         )
-    echo(f"see {index}")
-    return index
+    echo(f"see {front}")
+    return front
 
 
 @contextmanager
@@ -449,16 +335,7 @@ class _Workshop:
             notebook = run.result()
         except Exception as error:
             raise BookError(_explain(page, error)) from error
-        _clean(notebook, page)
-        notebook.metadata["labkit"] = {
-            "inputs": inputs,
-            "finished": time.strftime("%Y-%m-%d %H:%M"),
-            "seconds": round(time.monotonic() - begun, 1),
-            "revision": provenance.revision(),
-            "machine": {k: v for k, v in provenance.machine().items() if k != "host"},
-            "figures": _figures(notebook),
-        }
-        _put_in_place(page, notebook)
+        keep(page, notebook, inputs, time.monotonic() - begun)
 
     def _execute(self, page: Page, kernels: list[Any]) -> NotebookNode:
         import papermill
@@ -555,117 +432,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-# --- what is kept ---------------------------------------------------------------------------
+# --- what is published ----------------------------------------------------------------------
 
 
-def _clean(notebook: NotebookNode, page: Page) -> None:
-    """Take out what papermill has noted of this machine, and say where the values come from."""
-    notebook.metadata.pop("papermill", None)
-    for cell in notebook.cells:
-        cell.metadata.pop("papermill", None)
-        if "injected-parameters" in cell.metadata.get("tags", ()):
-            _, values = cell.source.split("\n", 1)
-            cell.source = f"# what the profile {page.home.name} changes\n{values}"
-
-
-def _figures(notebook: NotebookNode) -> list[dict[str, str]]:
-    """Return number and title of all figures that a notebook has shown."""
-    images = [
-        output.get("metadata", {}).get("image/png", {})
-        for cell in notebook.cells
-        for output in cell.get("outputs", ())
-    ]
-    return [{"number": i["figure"], "title": i["alt"]} for i in images if "figure" in i]
-
-
-def _put_in_place(page: Page, notebook: NotebookNode) -> None:
-    """Move figures, rendered page and executed notebook to where they stay, in this order."""
-    import nbformat
-
-    old = page.files(page.record())
-    for path in (page.unfinished / "figures").iterdir():
-        _write(page.home / "figures" / path.name, path.read_bytes())
-    _write(page.executed.with_suffix(".html"), _render(page, notebook))
-    _write(page.executed, nbformat.writes(notebook))
-    for path in set(old) - set(page.files(page.record())):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(page.unfinished)
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(content.encode() if isinstance(content, str) else content)
-    aside.replace(path)
-
-
-def _render(page: Page, notebook: NotebookNode) -> str:
-    """Return an executed notebook as one HTML page that needs nothing else."""
-    from nbconvert import HTMLExporter
-    from pygments.formatters import HtmlFormatter
-
-    exporter = HTMLExporter(template_name="basic", template_file=str(TEMPLATES / "cells.html.j2"))
-    body, _ = exporter.from_notebook_node(notebook)
-    return _template("notebook.html.j2").render(
-        title=page.title,
-        profile=page.home.name,
-        name=page.name,
-        colours=HtmlFormatter().get_style_defs(".highlight"),
-        body=re.sub(r'href="([\w-]+)\.ipynb"', r'href="\1.html"', body),
-    )
-
-
-def _index(profile: str, pages: list[Page], failed: list[Page]) -> str:
-    """Return the page that leads to all others."""
-    shown = [(page, page.record(), page.trials()) for page in pages]
-    records = [record for _, record, _ in shown if record]
-    trials = {row["trial"]: row for _, _, rows in shown for row in rows}.values()
-    return _template("index.html.j2").render(
-        profile=profile,
-        pages=[
-            {
-                "name": page.name,
-                "title": page.title,
-                "record": record,
-                "failed": page in failed,
-                "stale": record and not page.is_up_to_date(),
-                "notes": _notes(rows),
-            }
-            for page, record, rows in shown
-        ],
-        newest=max(records, key=lambda record: record["finished"], default={}),
-        revisions=sorted({record["revision"] for record in records}),
-        versions=sorted({row["versions"] for row in trials if row["versions"]}),
-        trials=len(trials),
-    )
-
-
-def _notes(trials: list[dict[str, str]]) -> list[str]:
-    """Say how many trials a page shows, and honestly what they cannot tell."""
-    if not trials:
-        return []
-    lost = [row for row in trials if row["status"] != "finished"]
-    disturbed = [row for row in trials if row["overloaded"] == "True"]
-    shared = [row for row in trials if row["time_shared"] == "True"]
-    notes = [f"{len(trials)} trials"]
-    if lost:
-        notes.append(f"{len(lost)} without a result ({', '.join({r['status'] for r in lost})})")
-    if disturbed:
-        notes.append(f"{len(disturbed)} without a rate (other programs kept the machine busy)")
-    if shared:
-        notes.append(f"{len(shared)} time-shared (more workers than cores: no scaling)")
-    return notes
-
-
-def _template(name: str):
-    import jinja2
-
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(name)
-
-
-def publish(profile: str, destination: Path = provenance.REFERENCE) -> Path:
+def publish(
+    profile: str, destination: Path = provenance.REFERENCE, notebooks: Path = NOTEBOOKS
+) -> Path:
     """Copy a finished book, with the tables of its trials, to where it is published.
 
     Parameters
@@ -674,6 +446,8 @@ def publish(profile: str, destination: Path = provenance.REFERENCE) -> Path:
         Whose book.
     destination : Path
         A directory; what was in it is replaced.
+    notebooks : Path
+        The directory that holds the notebooks and ``profiles.toml``.
 
     Returns
     -------
@@ -685,7 +459,7 @@ def publish(profile: str, destination: Path = provenance.REFERENCE) -> Path:
     BookError
         If a page is missing or older than what it is made from.
     """
-    pages = plan(profile)
+    pages = plan(profile, notebooks=notebooks)
     stale = [page.name for page in pages if not page.is_up_to_date()]
     if stale:
         raise BookError(

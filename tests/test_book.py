@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -9,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 
-from labkit import book, provenance
+from labkit import book, pages, provenance
 from labkit.book import BookError
 from labkit.launchers.local import WARM
 from labkit.runs import OUTPUTS
@@ -89,7 +91,7 @@ def place(tmp_path, monkeypatch):
 
 def up_to_date(notebooks):
     """Return whether the profile's first page is made from what is there now."""
-    book._code.cache_clear()
+    pages._code.cache_clear()
     return book.plan("tiny", notebooks=notebooks)[0].is_up_to_date()
 
 
@@ -144,6 +146,23 @@ def test_a_notebook_is_run_rendered_and_kept(warm, once, notebooks, place, tmp_p
     assert said[0] == "1 of 1 notebooks are up to date"
     assert up_to_date(notebooks)
 
+    # And it can be published, with its tables, and without the machine's name.
+    published = tmp_path / "published"
+    published.mkdir()
+    (published / "of-last-time").touch()
+    book.publish("tiny", published, notebooks)
+    there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")}
+    assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
+    trials = pd.read_parquet(published / "trials.parquet")
+    assert len(trials) == 1 and trials["accuracy"].notna().all()
+    assert platform.node() not in trials.to_csv()
+
+
+def test_a_book_is_published_only_when_it_is_up_to_date(notebooks, place, tmp_path):
+    with pytest.raises(BookError, match="0-1-tiny; first: labkit reproduce --profile tiny"):
+        book.publish("tiny", tmp_path / "published", notebooks)
+    assert not (tmp_path / "published").exists()
+
 
 def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, place, monkeypatch):
     (page,) = book.plan("tiny", notebooks=notebooks)
@@ -166,7 +185,7 @@ def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, place, 
         lambda: (place / "0-1-tiny.ipynb").unlink(),
         lambda: (notebooks / "profiles.toml").write_text("[tiny.common]\nsteps = 7\n"),
         lambda: write(notebooks / "0-1-tiny.ipynb", TRIAL, FIGURE),
-        lambda: monkeypatch.setattr(book, "TEMPLATES", notebooks),
+        lambda: monkeypatch.setattr(pages, "TEMPLATES", notebooks),
     ):
         made()
         change()
@@ -266,8 +285,8 @@ def test_values_go_to_the_notebooks_that_know_them(notebooks):
     ],
 )
 def test_only_takes_numbers_and_their_beginnings(only, chosen):
-    pages = [book.Page(Path(f"{n}.ipynb"), {}, Path()) for n in ("6-1-1-a", "6-1-2-b", "6-10-c")]
-    assert [page.name for page in book.select(pages, only)] == chosen
+    some = [pages.Page(Path(f"{n}.ipynb"), {}, Path()) for n in ("6-1-1-a", "6-1-2-b", "6-10-c")]
+    assert [page.name for page in book.select(some, only)] == chosen
 
 
 # --- the end --------------------------------------------------------------------------------

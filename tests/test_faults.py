@@ -20,7 +20,7 @@ from labkit.measure import SweepFailed, measure
 from labkit.runs import Store
 from labkit.trials import Trial
 
-pytestmark = pytest.mark.usefixtures("warm", "once")
+pytestmark = [pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
 
 LIMIT = 10
 """Seconds from a fault to its error."""
@@ -359,17 +359,22 @@ def test_labkit_ended_during_the_import(number, start_labkit, tmp_path, monkeypa
     assert list(store.runs()) == []
 
 
-@pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
-def test_ctrl_c(framework, start_labkit, tmp_path):
+@pytest.mark.parametrize(("framework", "presses"), [("tensorflow", 1), ("mxnet", 1), ("mxnet", 2)])
+def test_ctrl_c(framework, presses, start_labkit, tmp_path):
+    def strike(pids):
+        for _ in range(presses):
+            labkit.signal(signal.SIGINT)
+            time.sleep(0.2)
+
     labkit = start_labkit(framework=framework, **ENDLESS | {"steps": [10, 1_000_000]})
-    saboteur = Saboteur(None, lambda pids: labkit.signal(signal.SIGINT))
+    saboteur = Saboteur(None, strike)
     for event in labkit.events():
         if event["kind"] == "step" and event["steps"] > 10:
             saboteur.moment = (f"{event['role']}-{event['index']}", "step")
         saboteur(event)
     assert labkit.wait() == -signal.SIGINT
     assert time.monotonic() - saboteur.struck < LIMIT
-    assert running(saboteur.pids.values()) == []
+    eventually(lambda: not running(saboteur.pids.values()), LIMIT)
     store = Store(tmp_path / "runs")
     assert [run.trial for run in store.runs()] == [trial(framework, steps=10)]
     assert list((store.root / ".scratch").iterdir()) == []

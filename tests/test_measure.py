@@ -20,7 +20,7 @@ from labkit.progress import REPORT
 from labkit.runs import Store
 from labkit.trials import Sweep, TrialError
 
-pytestmark = pytest.mark.usefixtures("warm", "once")
+pytestmark = [pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
 
 SMALL = {
     "framework": "mxnet",

@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import os
-import shutil
 import tempfile
 import threading
 from pathlib import Path
@@ -116,8 +115,7 @@ def test_swapped_lines_are_refused(events, data):
 @given(sequences(), st.data(), st.one_of(json_values, st.just({}), st.text().map("{}".format)))
 def test_what_is_no_event_is_refused(events, data, something):
     lines = lines_of(events)
-    place = data.draw(st.integers(0, len(lines) - 1))
-    lines[place] = f"{PREFIX}{json.dumps(something)}\n"
+    lines.insert(data.draw(st.integers(0, len(lines))), f"{PREFIX}{json.dumps(something)}\n")
     refuses(lines)
 
 
@@ -377,7 +375,7 @@ def test_killed_while_keeping_a_run(store):
         with store.claim(trial) as scratch:
             made_runs.write(trial, scratch)
             os.fsync, Path.rename = deadly(os.fsync), deadly(Path.rename)
-            shutil.rmtree = deadly(shutil.rmtree)
+            os.unlink, os.rmdir = deadly(os.unlink), deadly(os.rmdir)
             store.keep(trial, scratch, made_runs.RECORD | {"started": "new"})
             os._exit(0)
 
@@ -395,7 +393,9 @@ def test_killed_while_keeping_a_run(store):
             break
         assert code == 9
     # Two files on disk, then the old run away, the new one in its place, the old one removed.
-    assert left == ["old", "old", "old", None, "new", "new", "new"]
+    assert left[:5] == ["old", "old", "old", None, "new"]
+    assert set(left[5:]) == {"new"}
+    assert len(left) > 10  # also in the midst of removing it
 
 
 def test_no_room(store, monkeypatch):

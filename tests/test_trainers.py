@@ -16,6 +16,8 @@ from labkit import data
 from labkit.runs import parse
 from labkit.trainers import FRAMEWORKS, HERE, common
 
+pytestmark = pytest.mark.timeout(300)  # both frameworks are imported several times
+
 # --- by themselves --------------------------------------------------------------------------
 
 
@@ -72,14 +74,6 @@ def test_one_process_without_labkit(framework, tmp_path):
     assert end["peak_bytes"] > 100e6
     (evaluated,) = [event for event in events if event["kind"] == "eval"]
     assert evaluated["samples"] == 300
-
-
-def test_without_data(tmp_path):
-    done = script("mxnet", f"--data={tmp_path}", "--steps=3")
-    assert done.returncode == 1
-    last = json.loads(done.stdout.splitlines()[-1].removeprefix(common.PREFIX))
-    assert (last["kind"], last["type"]) == ("error", "FileNotFoundError")
-    assert str(tmp_path) in last["message"]
 
 
 # --- the networks ---------------------------------------------------------------------------
@@ -515,20 +509,22 @@ def test_an_event_that_cannot_be_written_whole_is_an_error(monkeypatch):
         common.Events("worker", 0)("step")
 
 
-def test_a_replica_that_fails_says_why(capfd):
-    class Broken:
-        train = warm_up = evaluate = finish = barrier = close = None
+def serve(args, events):
+    raise ConnectionError("nobody there")
 
-    args = argparse.Namespace(role="server", index=0, deadline=None, trial="t", threads=1)
 
-    def serve(args, events):
-        raise ConnectionError("nobody there")
-
+@pytest.mark.parametrize(("values", "kind", "says"), [
+    ({"role": "server"}, "ConnectionError", "nobody there"),
+    ({"role": "worker", "dataset": "mnist"}, "FileNotFoundError", "No such file"),
+])  # fmt: skip
+def test_a_replica_that_fails_says_why(values, kind, says, tmp_path, capfd):
+    args = argparse.Namespace(
+        index=0, deadline=None, trial="t", threads=1, data=tmp_path, **values
+    )
     with pytest.raises(SystemExit) as left:
-        common.main(args, {}, Broken, serve)
+        common.main(args, {}, build=None, serve=serve)
     assert left.value.code == 1
     last = json.loads(capfd.readouterr().out.splitlines()[-1].removeprefix(common.PREFIX))
-    assert (last["kind"], last["type"], last["message"]) == (
-        "error", "ConnectionError", "nobody there",
-    )  # fmt: skip
-    assert "in serve" in last["traceback"]
+    assert (last["kind"], last["type"]) == ("error", kind)
+    assert says in last["message"]
+    assert kind in last["traceback"]
