@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from . import data, provenance
@@ -48,14 +49,8 @@ COMMON = "common"
 QUIET = 10.0
 """Seconds between two lines of progress where these cannot be rewritten."""
 
-KERNEL = """\
-from ipykernel.iostream import IOPubThread
-from ipykernel.kernelapp import launch_new_instance
-# It would listen on a TCP port for what forked processes print; this is what it does without one.
-IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)
-launch_new_instance()
-"""
-"""What a kernel runs: IPython's own, but without any port."""
+KERNEL = SimpleNamespace(name="kernel", script=Path(__file__).with_name("kernel.py"))
+"""What a fork server has to know of kernels, as it does of frameworks."""
 
 LONGEST_SOCKET = 80
 """Bytes that a private directory's path may have: a Unix socket's, in all, is limited to 107."""
@@ -274,12 +269,12 @@ def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[_Works
     try:
         with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or place)) as warm:
             # All at once, and before the first trial: an import would disturb its measurement.
-            frameworks = [FRAMEWORKS[name] for name in _named(due, "framework")]
-            if frameworks:
-                echo(f"importing {' and '.join(f.name for f in frameworks)}, once for all")
-            for connection in pool.map(warm.connect, frameworks, [1] * len(frameworks)):
+            names = _named(due, "framework")
+            echo(f"importing {', '.join([*names, 'Jupyter'])}, once for all notebooks")
+            programs = [*map(FRAMEWORKS.get, names), KERNEL]
+            for connection in pool.map(warm.connect, programs, [1] * len(programs)):
                 connection.close()
-            yield _Workshop(place, {WARM: str(warm.directory)}, echo)
+            yield _Workshop(place, warm.directory, echo)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -297,11 +292,8 @@ def _named(pages: list[Page], field: str) -> list[str]:
 class _Workshop:
     """Makes pages: a kernel a notebook, in a private directory, one after the other."""
 
-    def __init__(
-        self, place: Path, environment: dict[str, str], echo: Callable[[str], object]
-    ) -> None:
-        self.place = place
-        self.environment = environment | {REPORT: str(place / "progress")}
+    def __init__(self, place: Path, warm: Path, echo: Callable[[str], object]) -> None:
+        self.place, self.warm = place, warm
         self.live = _Live(echo)
 
     def make(self, page: Page, label: str) -> None:
@@ -343,7 +335,11 @@ class _Workshop:
         from jupyter_client.manager import AsyncKernelManager
         from traitlets.config import Config
 
-        environment = self.environment | {
+        here = Path(tempfile.mkdtemp(dir=self.place))
+        address, connection = self.warm / f"{KERNEL.name}-1", here / "c.json"
+        environment = {
+            WARM: str(self.warm),
+            REPORT: str(self.place / "progress"),
             FIGURES: str(page.unfinished / "figures"),
             "IPYTHONDIR": str(self.place / "ipython"),  # no start-up files of the user's
         }
@@ -357,10 +353,9 @@ class _Workshop:
 
             @property
             def kernel_spec(self) -> KernelSpec:
-                argv = [sys.executable, "-P", "-c", KERNEL, "-f", "{connection_file}"]
-                return KernelSpec(argv=argv, language="python", env=environment)
+                command = [sys.executable, "-S", KERNEL.script, address, here, "-f", connection]
+                return KernelSpec(argv=list(map(str, command)), language="python", env=environment)
 
-        connection = self.place / f"{len(list(self.place.iterdir()))}.json"
         return papermill.execute_notebook(
             page.source,
             page.unfinished / page.executed.name,
@@ -411,9 +406,10 @@ class _Live:
         text = f"{label}: starts"
         if last:
             report = json.loads(last)
-            text = f"{label}: {report['text']}, {report['state']}"
+            which, _, trial = report["text"].partition(": ")
             if report["left"] is not None:
-                text += f" · about {_duration(report['left'])} left"
+                which += f", about {_duration(report['left'])} left"
+            text = f"{label}: {which}: {trial}, {report['state']}"
         if self.rewrites:
             width = shutil.get_terminal_size().columns - 1
             text = textwrap.shorten(text, width, placeholder="…")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from .errors import LabkitError
 
@@ -425,6 +424,8 @@ def _quantile(level: float, freedom: float) -> float:
     """Return how many standard errors an interval of Student's t reaches to either side."""
     if not 0 < level < 1:
         raise MetricError(f"level: {level!r}; allowed: between 0 and 1, such as 0.95")
+    from scipy import stats  # takes a second, which what needs no interval need not wait
+
     return float(stats.t.ppf((1 + level) / 2, freedom))
 
 

@@ -1,5 +1,6 @@
 """Labkit in another process, and waiting for what happens there."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -99,5 +100,9 @@ class Labkit:
 
     def family(self, name=""):
         """Return the processes that it has started, and those that these have."""
-        children = psutil.Process(self.pid).children(recursive=True)
-        return [child.pid for child in children if name in " ".join(child.cmdline())]
+        found = []
+        for child in psutil.Process(self.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended, as git does
+                if name in " ".join(child.cmdline()):
+                    found.append(child.pid)
+        return found

@@ -1,5 +1,6 @@
 """The book: notebooks run, rendered, kept while nothing changes, and ended without a trace."""
 
+import contextlib
 import json
 import os
 import platform
@@ -89,6 +90,12 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "outputs" / "tiny"
 
 
+@pytest.fixture(scope="session")
+def kernels(warm):
+    """Import once what the kernels of all tests need."""
+    warm.connect(book.KERNEL, 1).close()
+
+
 def up_to_date(notebooks):
     """Return whether the profile's first page is made from what is there now."""
     pages._code.cache_clear()
@@ -98,7 +105,9 @@ def up_to_date(notebooks):
 # --- a whole book ---------------------------------------------------------------------------
 
 
-def test_a_notebook_is_run_rendered_and_kept(warm, once, notebooks, place, tmp_path, monkeypatch):
+def test_a_notebook_is_run_rendered_and_kept(
+    kernels, once, notebooks, place, tmp_path, monkeypatch
+):
     # A kernel of the user's by the same name would not even start.
     spec = tmp_path / "jupyter" / "kernels" / "python3"
     spec.mkdir(parents=True)
@@ -193,7 +202,7 @@ def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, place, 
     monkeypatch.undo()
 
 
-def test_a_failing_cell_is_reported_and_the_others_go_on(notebooks, place):
+def test_a_failing_cell_is_reported_and_the_others_go_on(kernels, notebooks, place):
     nothing_to_import = 'launcher = "local"'
     write(notebooks / "0-1-tiny.ipynb", FAILS, title="# 0.1 Bad", parameters=nothing_to_import)
     write(notebooks / "0-2-good.ipynb", "6 * 7", title="# 0.2 Good", parameters=nothing_to_import)
@@ -213,7 +222,7 @@ def test_a_failing_cell_is_reported_and_the_others_go_on(notebooks, place):
     assert not up_to_date(notebooks)
 
 
-def test_the_cheapest_notebook_of_the_smoke_profile(warm, once, place):
+def test_the_cheapest_notebook_of_the_smoke_profile(kernels, once, place):
     index = book.reproduce("smoke", only=["6-1-2"], echo=print)
     page = (index.parent / "6-1-2-cnn-batch-5.html").read_text()
     assert "6.1.2 What do very small batches change?" in page
@@ -292,22 +301,20 @@ def test_only_takes_numbers_and_their_beginnings(only, chosen):
 # --- the end --------------------------------------------------------------------------------
 
 
-def labkit_processes():
-    """Return the ids of all processes below this one that belong to labkit."""
-    found = set()
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if "forkserver.py" in line or "ipykernel" in line:
-            found.add(process.info["pid"])
+def living(processes):
+    """Return which of these processes have not ended."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
     return found
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
-def test_nothing_survives_a_book_that_is_ended(
-    warm, notebooks, place, tmp_path, monkeypatch, number, code
-):
+def test_nothing_survives_a_book_that_is_ended(kernels, notebooks, place, tmp_path, number, code):
     (notebooks / "profiles.toml").write_text("[tiny.common]\nsteps = 1000000\n")
     temporary = tmp_path / "t"
     temporary.mkdir()
@@ -321,19 +328,23 @@ def test_nothing_survives_a_book_that_is_ended(
         "book.reproduce = functools.partial(book.reproduce, notebooks=book.NOTEBOOKS)\n"
         "cli.main(['reproduce', '--profile', 'tiny'])"
     )
-    before = labkit_processes()
+    before = psutil.Process().children(recursive=True)
     with subprocess.Popen(
         [sys.executable, "-c", program], env=environment, cwd=provenance.REPOSITORY,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as labkit:  # fmt: skip
         assert any(", step " in line for line in labkit.stdout), labkit.stderr.read()
-        assert labkit_processes() > before
+        started = set(psutil.Process().children(recursive=True)) - set(before)
+        # labkit, its command for the kernel, the kernel, and three replicas at the least
+        assert len(started) >= 6
         labkit.send_signal(number)
         assert labkit.wait(timeout=10) == code
     deadline = time.monotonic() + 10
-    while labkit_processes() - before and time.monotonic() < deadline:
+    scratch = place.parent / "runs" / ".scratch"
+    while (living(started) or list(scratch.glob("*"))) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not labkit_processes() - before
+    assert not living(started)
+    assert not list(scratch.glob("*"))
     assert not list((place.parent / "runs").glob("*/run.json"))
     assert not (place / "0-1-tiny.ipynb").exists()
     if number == signal.SIGINT:
