@@ -81,7 +81,7 @@ def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(os.environ.get(FIGURES) or scratch)
         _, png = figures.save(figure, folder / number)
-        trials.to_csv(folder / f"{number}.csv", index=False)
+        trials.drop(columns="host", errors="ignore").to_csv(folder / f"{number}.csv", index=False)
         _, _, title = figure.axes[0].get_title("left").partition(" ")
         alt = f"{number} {title}"
         display(Image(png.read_bytes(), width=640, alt=alt, metadata={"figure": number}))
@@ -471,7 +471,7 @@ def publish(
         ("steps", store.steps(trials)),
         ("evals", store.evals(trials)),
     ):
-        if "host" in table:
-            table["host"] = ""  # the machine is described by its processor, not by its name
+        # the machine is described by its processor, not by its name
+        table = table.drop(columns="host", errors="ignore")
         table.to_parquet(destination / f"{name}.parquet", index=False)
     return destination

@@ -99,7 +99,7 @@ def listening(pids):
 
 
 def open_sockets():
-    return sorted(c.laddr for c in psutil.Process().net_connections("tcp"))
+    return {c.laddr for c in psutil.Process().net_connections("tcp")}
 
 
 def nothing_is_left(store, saboteur):
@@ -122,7 +122,7 @@ def sabotage(trial, saboteur, store, **options):
         measure([trial], store=store, watch=saboteur, **options)
     assert saboteur.struck, caught.value
     assert time.monotonic() - saboteur.struck < LIMIT
-    assert open_sockets() == sockets  # none of those that reserved the ports
+    assert open_sockets() <= sockets  # none of those that reserved the ports
     nothing_is_left(store, saboteur)
     error = str(caught.value)
     row = store.table([trial]).iloc[0]
