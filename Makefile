@@ -28,9 +28,15 @@ lint: $(READY) ## check the style of the code, and that notebooks hold no output
 bench: $(READY) ## run the benchmarks
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
+COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --custom-compile-command "make lock"
+
 lock: $(READY) ## make requirements.lock from pyproject.toml (UPGRADE=--upgrade: newest versions)
-	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes --group dev \
-	    --custom-compile-command "make lock" $(UPGRADE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --universal --fork-strategy fewest --group dev $(UPGRADE) \
+	    --output-file requirements.lock pyproject.toml
+	for image in mxnet:mxnet tensorflow:tensorflow-cpu; do \
+	    printf '%s\n' "$${image#*:}" numpy | $(COMPILE) --no-annotate --python-version 3.11 \
+	        --python-platform x86_64-manylinux_2_28 --constraint requirements.lock \
+	        --output-file "templates/images/$${image%:*}/requirements.txt" - ; done
 
 clean: ## remove .venv and caches, not data/ and outputs/
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

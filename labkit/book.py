@@ -18,7 +18,7 @@ import textwrap
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +45,9 @@ FIGURES = "LABKIT_FIGURES"
 
 COMMON = "common"
 """The table of a profile whose values are for all notebooks that know them."""
+
+GRACE = 90.0
+"""Seconds for which a kernel may clear up in a cluster."""
 
 QUIET = 10.0
 """Seconds between two lines of progress where these cannot be rewritten."""
@@ -90,6 +93,11 @@ def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
 # --- what is to be done ---------------------------------------------------------------------
 
 
+def home(profile: str, launcher: str = "local") -> Path:
+    """Return where the pages of a profile are that were made with a launcher."""
+    return outputs() / (profile if launcher == "local" else f"{profile}-{launcher}")
+
+
 def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> list[Page]:
     """Return the pages of a profile, in their order, after every name has been checked.
 
@@ -133,7 +141,7 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
     for name, path in sources.items():
         values = {k: v for k, v in common.items() if k in known[name]} | tables.get(name, {})
         changed = {k: v for k, v in values.items() if v != known[name][k]}
-        pages.append(Page(path, changed, outputs() / profile))
+        pages.append(Page(path, changed, home(profile, launcher)))
     return pages
 
 
@@ -204,7 +212,7 @@ def reproduce(
     only : iterable of str
         Numbers of notebooks, such as ``6-1-3``, or beginnings, such as ``6-1``.
     launcher : str
-        Where trials run.
+        Where trials run: ``local`` or ``kubernetes``.
     again : bool
         Run notebooks even if nothing has changed. Trials that have finished are not run again.
     echo : callable
@@ -226,7 +234,7 @@ def reproduce(
     pages = plan(profile, launcher, notebooks)
     chosen = select(pages, only)
     due = [page for page in chosen if again or not page.is_up_to_date()]
-    front = outputs() / profile / "index.html"
+    front = home(profile, launcher) / "index.html"
     if len(due) < len(chosen):
         echo(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
     if not due and front.exists():
@@ -258,7 +266,8 @@ def reproduce(
 @contextmanager
 def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[_Workshop]:
     """Fetch the data and import the frameworks that these pages name, once for all of them."""
-    for dataset in _named(due, "dataset"):
+    local = [page for page in due if page.launcher == "local"]
+    for dataset in _named(local, "dataset"):
         echo(f"data: {dataset}")
         data.fetch(dataset)
     place = Path(tempfile.mkdtemp(prefix="labkit-"))
@@ -269,7 +278,7 @@ def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[_Works
     try:
         with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or place)) as warm:
             # All at once, and before the first trial: an import would disturb its measurement.
-            names = _named(due, "framework")
+            names = _named(local, "framework")
             echo(f"importing {', '.join([*names, 'Jupyter'])}, once for all notebooks")
             programs = [*map(FRAMEWORKS.get, names), KERNEL]
             for connection in pool.map(warm.connect, programs, [1] * len(programs)):
@@ -319,7 +328,7 @@ class _Workshop:
                     self.live.show(label, progress)
                     time.sleep(0.2)
             except BaseException:
-                _kill(kernels, run)
+                _kill(kernels, run, GRACE if page.launcher != "local" else 0.0)
                 raise
             finally:
                 self.live.clear()
@@ -368,12 +377,22 @@ class _Workshop:
         )
 
 
-def _kill(kernels: list[Any], run: Future[Any]) -> None:
-    """End the kernel of a run; its trials end with it, as nobody listens to them any more."""
-    while not run.done():
+def _kill(kernels: list[Any], run: Future[Any], grace: float) -> None:
+    """End the kernel of a run; its trials end with it, as nobody listens to them any more.
+
+    Where trials run elsewhere, the kernel gets some seconds of `grace` to end them itself.
+    """
+
+    def signal_all(number: int) -> None:
         for kernel in kernels:
             with suppress(AttributeError, ProcessLookupError):  # not started yet, or ended
-                os.killpg(kernel.provisioner.process.pid, signal.SIGKILL)
+                os.killpg(kernel.provisioner.process.pid, number)
+
+    if grace:
+        signal_all(signal.SIGINT)
+        wait([run], timeout=grace)
+    while not run.done():
+        signal_all(signal.SIGKILL)
         time.sleep(0.1)
 
 

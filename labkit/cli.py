@@ -116,10 +116,14 @@ examples:
   labkit run --framework mxnet --model lenet5 --workers 2 --batch-size 128 \\
       --learning-rate 0.025 --steps 200
   labkit run --framework tensorflow --model lstm --batch-size 20 --learning-rate 0.05 \\
-      --epochs 1 --loss-over-time sum --clip-norm 5"""
+      --epochs 1 --loss-over-time sum --clip-norm 5
+  labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
+      --learning-rate 0.1 --epochs 1 --launcher kubernetes"""
 )
 @trial_options
-@click.option("--launcher", default="local", show_default=True, help="Where to run it.")
+@click.option(
+    "--launcher", default="local", show_default=True, help="Where to run it: local or kubernetes."
+)
 @click.option("--deadline", type=float, default=3600, show_default=True, help="Seconds.")
 @click.option("--again", is_flag=True, help="Run it even if it has been run before.")
 def run(launcher: str, deadline: float, again: bool, **values: Any) -> None:
@@ -128,9 +132,9 @@ def run(launcher: str, deadline: float, again: bool, **values: Any) -> None:
     from .measure import measure
     from .runs import Store
 
-    store = Store()
+    store = Store(launcher=launcher)
     known = not again and store.find(trial) is not None
-    results = measure([trial], launcher, store=store, again=again, deadline=deadline)
+    results = measure([trial], launcher, again=again, deadline=deadline)
     if known:
         click.echo("This trial has been run before; --again runs it once more.")
     click.echo(summary(results.table.iloc[0], results.evals))
@@ -175,11 +179,14 @@ def summary(row: Any, evals: Any) -> str:
 examples:
   labkit reproduce                                    the laptop profile
   labkit reproduce --profile smoke --only 6-1-3       one notebook of another
-  labkit reproduce --profile thesis --launcher local  the thesis's own grid"""
+  labkit reproduce --profile thesis --on kubernetes   the thesis's own grid, on a cluster"""
 )
 @click.option("--profile", default="laptop", show_default=True, help="smoke, laptop or thesis.")
 @click.option("--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.")
-@click.option("--launcher", default="local", show_default=True, help="Where trials run.")
+@click.option(
+    "--on", "launcher", default="local", show_default=True, help="local, or kubernetes: the "
+    "cluster of your kubeconfig, used as cluster.toml says."
+)  # fmt: skip
 @click.option("--again", is_flag=True, help="Render notebooks even if nothing has changed.")
 def reproduce(profile: str, only: tuple[str, ...], launcher: str, again: bool) -> None:
     """Run the notebooks with a profile's parameters and render them."""
@@ -199,17 +206,18 @@ examples:
   labkit results --table steps --format parquet --output steps.parquet"""
 )
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--on", default="local", show_default=True, help="Where it was run.")
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(
     "--format", "form", type=click.Choice(["table", "csv", "parquet"]), default="table",
     show_default=True, help="A short table to look at, or all columns.",
 )  # fmt: skip
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file.")
-def results(reference: bool, table: str, form: str, output: Path | None) -> None:
+def results(reference: bool, on: str, table: str, form: str, output: Path | None) -> None:
     """Print or save the tables of all runs."""
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FILE")
-    frame = read_table(table, reference)
+    frame = read_table(table, reference, on)
     if form == "table":
         columns = {
             "trials": ["framework", "model", "workers", "batch_size", "learning_rate", "seed",
@@ -230,20 +238,20 @@ def results(reference: bool, table: str, form: str, output: Path | None) -> None
         sys.stdout.buffer.write(written)
 
 
-def read_table(name: str, reference: bool) -> Any:
-    """Return one of `TABLES` as a DataFrame: of the runs here, or of the published ones."""
+def read_table(name: str, reference: bool, on: str = "local") -> Any:
+    """Return one of `TABLES` as a DataFrame: of the runs on a launcher, or of the published."""
     import pandas as pd
 
     from .runs import Store, outputs
 
     if reference:
         return pd.read_parquet(REFERENCE / f"{name}.parquet")
-    store = Store()
+    store = Store(launcher=on)
     frame = {"trials": store.table, "steps": store.steps, "evals": store.evals}[name]()
     if frame.empty:
         raise LabkitError(
-            f"nothing has been measured in {outputs()} yet. `labkit reproduce --profile smoke` "
-            "does, or `labkit results --reference` shows what is published."
+            f"nothing has been measured in {outputs()} yet ({on}). `labkit reproduce --profile "
+            "smoke` does, or `labkit results --reference` shows what is published."
         )
     return frame
 
@@ -258,25 +266,27 @@ examples:
 @click.argument("number")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--on", default="local", show_default=True, help="Where it was run.")
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(),
     help="The directory for the SVG and the PNG.",
 )  # fmt: skip
-def figure(number: str, profile: str | None, reference: bool, output: Path) -> None:
+def figure(
+    number: str, profile: str | None, reference: bool, on: str, output: Path
+) -> None:
     """Draw one of the thesis's figures, 6.1a to 6.10b."""
-    from . import figures
-    from .runs import outputs
+    from . import book, figures
 
     row = figures.find(number)
-    trials = read_table("trials", reference)
+    trials = read_table("trials", reference, on)
     if profile or reference:
-        shown = outputs() / profile if profile else REFERENCE
+        shown = book.home(profile, on) if profile else REFERENCE
         trials = trials[trials["trial"].isin(_shown_in(shown, number))]
     else:
         trials = row.select(trials)
     tables = {"table": trials}
     if "steps" in row.tables:
-        steps = read_table("steps", reference)
+        steps = read_table("steps", reference, on)
         tables["steps"] = steps[steps["trial"].isin(trials["trial"])]
     drawn = row.function(*(tables[name] for name in row.tables))
     output.mkdir(parents=True, exist_ok=True)
@@ -309,3 +319,158 @@ def tensorboard(port: int) -> None:
     click.echo(f"http://localhost:{port} (Ctrl-C ends it)")
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(root)]
     os.execv(sys.executable, [*command, "--port", str(port), "--bind_all=false"])
+
+
+# --- clusters -------------------------------------------------------------------------------
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit render --framework mxnet --model lenet5 --workers 50 --batch-size 128 \\
+      --learning-rate 0.025 --steps 200
+  labkit render ... | kubectl apply -f -      run it without labkit"""
+)
+@trial_options
+@click.option("--deadline", type=float, default=3600, show_default=True, help="Seconds.")
+def render(deadline: float, **values: Any) -> None:
+    """Print the Kubernetes objects of a trial, as YAML.
+
+    They are what `labkit run --launcher kubernetes` creates, but for the owner references, which
+    need the uid of the workers' Job.
+    """
+    trial = Trial(**{name: value for name, value in values.items() if value is not None})
+    from .cluster import Settings
+    from .manifests import render
+
+    click.echo(render(trial, Settings.load(), deadline), nl=False)
+
+
+@main.group()
+def image() -> None:
+    """Build and push the container images in which trials run."""
+
+
+def image_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments that `image build` and `image push` share."""
+    extra = click.argument(
+        "extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- TOOL_ARGUMENTS]..."
+    )
+    framework = click.argument("framework", type=click.Choice(choices("framework")))
+    return framework(extra(command))
+
+
+def image_name(framework: str) -> str:
+    """Return the name that ``cluster.toml`` gives an image."""
+    from . import images
+    from .cluster import Settings
+
+    return Settings.load().image.format(framework=framework, tag=images.tag(framework))
+
+
+@image.command(
+    epilog="""\b
+examples:
+  labkit image build mxnet
+  labkit image build tensorflow --public         without PTB, which may not be passed on
+  labkit image build mxnet -- --network host     arguments for docker, podman or buildah"""
+)
+@image_arguments
+@click.option("--public", is_flag=True, help="Leave PTB out: it is not ours to pass on.")
+def build(framework: str, extra: tuple[str, ...], public: bool) -> None:
+    """Build an image, with the data sets inside, under the name in cluster.toml."""
+    from . import images
+
+    name = image_name(framework)
+    images.build(framework, name, public, extra)
+    click.echo(name)
+
+
+@image.command(
+    epilog="""\b
+examples:
+  labkit image push tensorflow"""
+)
+@image_arguments
+def push(framework: str, extra: tuple[str, ...]) -> None:
+    """Push an image to the registry in its name.
+
+    Unless it was built with --public, it holds PTB: push it only where others cannot pull it.
+    """
+    from . import images
+
+    name = image_name(framework)
+    images.push(name, extra)
+    click.echo(name)
+
+
+@main.command(
+    epilog="""\b
+examples:
+  watch labkit ps"""
+)
+def ps() -> None:
+    """List the trials in the cluster."""
+    from .cluster import Cluster
+    from .visitors import trials
+
+    click.echo(trials(Cluster()))
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit logs mxnet-0123456789ab
+  labkit logs mxnet-0123456789ab --role worker --index 3 --follow"""
+)
+@click.argument("trial")
+@click.option("--role", help="Only of this role: scheduler, server or worker.")
+@click.option("--index", type=int, help="Only of this replica of the role.")
+@click.option("--follow", is_flag=True, help="Go on until the trial ends, or Ctrl-C.")
+def logs(trial: str, role: str | None, index: int | None, follow: bool) -> None:
+    """Print what the replicas of a trial in the cluster have printed; `labkit ps` names them."""
+    from .cluster import Cluster
+    from .visitors import lines
+
+    for line in lines(Cluster(), trial, role, index, follow):
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit stop mxnet-0123456789ab"""
+)
+@click.argument("trial")
+def stop(trial: str) -> None:
+    """End a trial in the cluster, and delete all that belongs to it."""
+    from .cluster import Cluster
+    from .manifests import selector_of
+    from .visitors import must_exist
+
+    cluster = Cluster()
+    must_exist(cluster, trial)
+    cluster.remove_and_check(selector_of(trial))
+    click.echo(f"{trial}: gone")
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit clean --yes"""
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clean(yes: bool) -> None:
+    """Delete everything of labkit's in the namespace, also what others run there."""
+    from .cluster import PART_OF, Cluster
+
+    cluster = Cluster()
+    there = cluster.left(PART_OF)
+    if not there:
+        click.echo(f"nothing of labkit's is in namespace {cluster.namespace!r}")
+        return
+    if not yes:
+        click.confirm(f"Delete {', '.join(there)} in {cluster.namespace!r}?", abort=True)
+    cluster.remove_and_check(PART_OF)
+    click.echo(f"{len(there)} objects are gone")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from . import data, provenance, tensorboard
 from .errors import LabkitError
-from .launchers import Launcher, TrialDiverged, TrialFailed, Watch
-from .launchers.local import DEADLINE, LocalLauncher, replicas_of
-from .progress import SweepProgress
+from .launchers import Launcher, NoRoomForTrial, TrialDiverged, TrialFailed, Watch
+from .launchers.local import DEADLINE, LocalLauncher
+from .launchers.replicas import replicas_of
+from .progress import ClusterProgress, SweepProgress
 from .runs import Run, RunError, Store
 from .trials import Trial, TrialError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": LocalLauncher}
+
+def _kubernetes(**options: Any) -> Launcher:
+    # Only now: its client takes most of a second to import.
+    from .launchers.kubernetes import KubernetesLauncher
+
+    return KubernetesLauncher(**options)
+
+
+LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": LocalLauncher, "kubernetes": _kubernetes}
 """The ways to run a trial, by the name that notebooks and the command line use."""
 
 OVERLOAD_RETRIES = 1
@@ -79,9 +90,9 @@ def measure(
     sweep : sequence of Trial
         Trials that have finished or diverged before are not run again.
     launcher : str
-        Where: ``local``.
+        Where: ``local`` or ``kubernetes``.
     store : Store, optional
-        By default the one under ``outputs``.
+        By default the one under ``outputs``, of this launcher's runs.
     again : bool
         Run all trials even so; a new run replaces the old one when it has succeeded.
     deadline : float
@@ -106,36 +117,75 @@ def measure(
         raise TrialError(f"launcher: {launcher!r}{hint}; allowed: {', '.join(LAUNCHERS)}")
     if not deadline > 0:
         raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
-    store = store or Store()
+    store = Store(store and store.root, launcher)
     missing = [trial for trial in sweep if again or store.find(trial) is None]
     if not missing:
         return Results(sweep, store)
-    for dataset in sorted({trial.dataset for trial in missing}):
-        data.verify(dataset)
+    if launcher == "local":  # elsewhere the image has them
+        for dataset in sorted({trial.dataset for trial in missing}):
+            data.verify(dataset)
 
-    failures = []
+    failures: list[TrialFailed] = []
     with ExitStack() as stack:
-        progress = stack.enter_context(SweepProgress(missing))
+        kind = SweepProgress if launcher == "local" else ClusterProgress
+        progress = stack.enter_context(kind(missing))
         runner = stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
 
-        def show(event: dict[str, Any]) -> None:
-            progress.event(event)
-            if watch:
-                watch(event)
+        def run(trial: Trial) -> None:
+            def show(event: dict[str, Any]) -> None:
+                progress.event(trial, event)
+                if watch:
+                    watch(event)
 
-        for trial in missing:
             progress.begin(trial)
             try:
                 _run(trial, runner, store, again, show)
-            except TrialFailed as error:
-                failures.append(error)
-            progress.end(trial)
+            finally:
+                progress.end(trial)
+
+        failures += _run_all(missing, run, runner)
     if failures:
         raise SweepFailed(
             f"{len(failures)} of {len(missing)} trials failed; what finished is kept, and the "
             f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
         )
     return Results(sweep, store)
+
+
+def _run_all(
+    trials: Sequence[Trial], run: Callable[[Trial], None], launcher: Launcher
+) -> Iterator[TrialFailed]:
+    """Run trials, several at once if the launcher may; yield the errors of those that failed."""
+    if launcher.parallel == 1:
+        for trial in trials:
+            try:
+                run(trial)
+            except TrialFailed as error:
+                yield error
+        return
+    queue, running = deque(trials), {}
+    limit = launcher.parallel
+    with ThreadPoolExecutor(limit, thread_name_prefix="labkit-trial") as pool:
+        try:
+            while queue or running:
+                while queue and len(running) < limit:
+                    trial = queue.popleft()
+                    running[pool.submit(run, trial)] = trial
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    trial = running.pop(future)
+                    try:
+                        future.result()
+                    except NoRoomForTrial as error:
+                        if running:  # there may be room when one of these has ended
+                            queue.append(trial)
+                            limit = len(running)
+                        else:
+                            yield error
+                    except TrialFailed as error:
+                        yield error
+        except BaseException:
+            launcher.stop()
+            raise
 
 
 def _run(trial: Trial, launcher: Launcher, store: Store, again: bool, watch: Watch) -> Run:
@@ -155,7 +205,8 @@ def _run(trial: Trial, launcher: Launcher, store: Store, again: bool, watch: Wat
                 kept = store.keep(trial, scratch, common | {"status": status, "error": str(error)})
                 if diverged:
                     return kept
-                raise TrialFailed(f"{error}\n(all it printed: {kept.directory})") from error
+                kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
+                raise kind(f"{error}\n(all it printed: {kept.directory})") from error
             if not record["overloaded"] or attempt == OVERLOAD_RETRIES:
                 break
             _empty(scratch)

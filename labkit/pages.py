@@ -58,6 +58,11 @@ class Page:
         return self.source.stem
 
     @property
+    def launcher(self) -> str:
+        """Where its trials run."""
+        return self.parameters.get("launcher", "local")
+
+    @property
     def title(self) -> str:
         """The notebook's first heading."""
         return next(cells(self.source)).removeprefix("# ").split("\n")[0]

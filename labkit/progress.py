@@ -1,14 +1,20 @@
-"""Progress of a sweep, live: a bar in a terminal or a notebook, or lines for whoever asked."""
+"""Progress of a sweep, live: bars in a terminal or a notebook, or lines for whoever asked."""
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 from .trials import Trial
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
 
 REPORT = "LABKIT_PROGRESS"
 """Environment variable with a file to which progress is appended instead of drawing a bar."""
@@ -17,6 +23,14 @@ REPORT = "LABKIT_PROGRESS"
 def work(trial: Trial) -> int:
     """Return the samples that all workers of a trial will train on, together."""
     return trial.total_steps * trial.workers * trial.batch_size
+
+
+def pods(roles: dict[str, dict[str, int]]) -> str:
+    """Return in words how many pods of each kind are how far."""
+    return "; ".join(
+        f"{kind}s " + ", ".join(f"{n} {state.lower()}" for state, n in states.items() if n)
+        for kind, states in roles.items()
+    )
 
 
 class SweepProgress:
@@ -32,59 +46,71 @@ class SweepProgress:
         self.trials = trials
         self.total = sum(map(work, trials))
         self._before = 0  # samples of the trials that are over
-        self._now: dict[int, int] = {}
-        self._text = ""
-        self._number = 0
+        self._now: dict[Trial, dict[int, int]] = {}  # samples of each worker of those that run
+        self._texts: dict[Trial, str] = {}
+        self._lock = threading.RLock()
         self._begun = time.monotonic()
         self._report = os.environ.get(REPORT)
         self._bar = None
 
     def __enter__(self) -> Self:
         if not self._report and self.trials:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(
-                total=self.total,
-                leave=False,
-                mininterval=0.3,
-                bar_format="{desc} {percentage:3.0f}% {bar} {elapsed} < {remaining}{postfix}",
-            )
+            self._open()
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
+    def _open(self) -> None:
+        from tqdm.auto import tqdm
+
+        self._bar = tqdm(
+            total=self.total,
+            leave=False,
+            mininterval=0.3,
+            bar_format="{desc} {percentage:3.0f}% {bar} {elapsed} < {remaining}{postfix}",
+        )
+
     def begin(self, trial: Trial) -> None:
         """Say that a trial starts."""
-        self._number += 1
-        self._now = {}
-        self._text = f"trial {self._number} of {len(self.trials)}: {trial.name[:-13]}"
-        self._show("starting")
+        with self._lock:
+            self._now[trial] = {}
+            number = list(self.trials).index(trial) + 1
+            self._texts[trial] = f"trial {number} of {len(self.trials)}: {trial.name[:-13]}"
+            self._show(trial, "starting")
 
-    def event(self, event: dict[str, Any]) -> None:
-        """Take an event of the running trial."""
-        if event["kind"] == "waiting":
-            self._show(f"waits for {event['for']}")
-        elif event["kind"] == "step":
-            self._now[event["index"]] = event["samples"]
-            quality = "".join(
-                f", {name} {event[name]:.3g}" for name in ("loss", "accuracy") if name in event
-            )
-            self._show(f"step {event['steps']}{quality}")
-        elif event["kind"] == "eval":
-            self._show(f"test {event['metric']} {event['value']:.4g}")
+    def event(self, trial: Trial, event: dict[str, Any]) -> None:
+        """Take an event of a running trial."""
+        with self._lock:
+            if event["kind"] == "waiting":
+                self._show(trial, f"waits for {event['for']}")
+            elif event["kind"] == "submitted":
+                self._show(trial, f"submitted as {event['name']}")
+            elif event["kind"] == "pods":
+                self._show(trial, pods(event["roles"]))
+            elif event["kind"] == "step":
+                self._now[trial][event["index"]] = event["samples"]
+                quality = "".join(
+                    f", {name} {event[name]:.3g}" for name in ("loss", "accuracy") if name in event
+                )
+                self._show(trial, f"step {event['steps']}{quality}")
+            elif event["kind"] == "eval":
+                self._show(trial, f"test {event['metric']} {event['value']:.4g}")
 
     def end(self, trial: Trial) -> None:
         """Say that a trial is over."""
-        self._before += work(trial)
-        self._now = {}
-        self._show("done")
+        with self._lock:
+            self._before += work(trial)
+            self._now.pop(trial)
+            self._show(trial, "done")
 
-    def _show(self, state: str) -> None:
-        done = min(self._before + sum(self._now.values()), self.total)
+    def _show(self, trial: Trial, state: str) -> None:
+        text = self._texts[trial]
+        now = sum(sum(workers.values()) for workers in self._now.values())
+        done = min(self._before + now, self.total)
         if self._bar is not None:
-            self._bar.set_description_str(self._text, refresh=False)
+            self._bar.set_description_str(text, refresh=False)
             self._bar.set_postfix_str(state, refresh=False)
             self._bar.n = done
             self._bar.refresh()
@@ -92,4 +118,92 @@ class SweepProgress:
             seconds = time.monotonic() - self._begun
             left = seconds * (self.total - done) / done if done else None
             with open(self._report, "a") as file:
-                file.write(json.dumps({"text": self._text, "state": state, "left": left}) + "\n")
+                file.write(json.dumps({"text": text, "state": state, "left": left}) + "\n")
+
+
+@dataclass
+class _Shown:
+    """What is shown of a trial in a cluster."""
+
+    number: int
+    state: str = ""
+    roles: dict[str, dict[str, int]] = field(default_factory=dict)
+    begun: dict[int, float] = field(default_factory=dict)
+    rates: dict[int, float] = field(default_factory=dict)
+
+
+class ClusterProgress(SweepProgress):
+    """Shows a bar for each trial that runs, and how far the pods of each of its roles are.
+
+    Parameters
+    ----------
+    trials : sequence of Trial
+        What will be run.
+    """
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        super().__init__(trials)
+        self._shown: dict[Trial, _Shown] = {}
+        self._live: Live | None = None
+
+    def __exit__(self, *error: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(
+            console=Console(stderr=True), refresh_per_second=2, transient=True,
+            get_renderable=self._table,
+        )  # fmt: skip
+        self._live.start()
+
+    def begin(self, trial: Trial) -> None:
+        """Say that a trial starts."""
+        with self._lock:
+            self._shown[trial] = _Shown(list(self.trials).index(trial) + 1)
+            super().begin(trial)
+
+    def event(self, trial: Trial, event: dict[str, Any]) -> None:
+        """Take an event of a running trial."""
+        with self._lock:
+            shown = self._shown[trial]
+            if event["kind"] == "pods":
+                shown.roles = event["roles"]
+            elif event["kind"] == "barrier":
+                shown.begun[event["index"]] = event["t"]
+            elif event["kind"] == "step" and event["index"] in shown.begun:
+                seconds = event["t"] - shown.begun[event["index"]]
+                shown.rates[event["index"]] = event["samples"] / max(seconds, 1e-3)
+            super().event(trial, event)
+
+    def end(self, trial: Trial) -> None:
+        """Say that a trial is over."""
+        with self._lock:
+            super().end(trial)
+            self._shown.pop(trial)
+
+    def _show(self, trial: Trial, state: str) -> None:
+        self._shown[trial].state = state
+        super()._show(trial, state)
+
+    def _table(self) -> Table:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        states = ("Pending", "Running", "Succeeded", "Failed")
+        table = Table("trial", "role", *map(str.lower, states), "samples/s", "", box=None)
+        with self._lock:
+            for trial, shown in self._shown.items():
+                done = sum(self._now[trial].values())
+                bar = ProgressBar(work(trial), done, width=20)
+                title = f"{shown.number} of {len(self.trials)}  {trial.name[:-13]}"
+                table.add_row(title, "", "", "", "", "", "", bar)
+                for role, counts in shown.roles.items():
+                    rate = sum(shown.rates.values()) if role == "worker" else 0
+                    numbers = (str(counts[name] or "") for name in states)
+                    table.add_row("", role, *numbers, f"{rate:.0f}" if rate else "")
+                table.add_row(f"   {shown.state}")
+        return table

@@ -111,6 +111,12 @@ def _event(text: str | bytes) -> dict[str, Any] | None:
     return event if whole else None
 
 
+def event_in(line: bytes) -> dict[str, Any] | None:
+    """Return the event in a line, None if there is no whole one."""
+    _, found, rest = line.partition(PREFIX.encode())
+    return _event(rest) if found else None
+
+
 class LogReader:
     """Follows a replica's log while it is written, for showing what goes on.
 
@@ -135,12 +141,7 @@ class LogReader:
             return []
         self._offset += len(fresh)
         *lines, self._rest = (self._rest + fresh).split(b"\n")
-        events = []
-        for line in lines:
-            _, found, rest = line.partition(PREFIX.encode())
-            if found and (event := _event(rest)):
-                events.append(event)
-        return events
+        return [event for line in lines if (event := event_in(line))]
 
 
 # --- one run --------------------------------------------------------------------------------
@@ -174,6 +175,11 @@ class Run:
     def identity(self) -> str:
         """The trial's identity when it was run: the trainer may have changed since."""
         return json.loads((self.directory / "trial.json").read_text())["identity"]
+
+    @property
+    def launcher(self) -> str:
+        """Where it was run."""
+        return self.record.get("launcher", "local")
 
     @property
     def finished(self) -> bool:
@@ -257,18 +263,25 @@ class Store:
     ----------
     root : Path, optional
         By default ``outputs/runs``.
+    launcher : str
+        Where the trials were run that are looked for; the same trial run elsewhere is another run.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, launcher: str = "local") -> None:
         self.root = Path(root) if root else outputs() / "runs"
+        self.launcher = launcher
+
+    def name(self, trial: Trial) -> str:
+        """Return the name of a trial's run."""
+        return trial.name if self.launcher == "local" else f"{trial.name}-{self.launcher}"
 
     def find(self, trial: Trial) -> Run | None:
         """Return the trial's run if it has finished or diverged, otherwise None."""
-        return self._read(self.root / trial.name)
+        return self._read(self.root / self.name(trial))
 
     def failure(self, trial: Trial) -> Run | None:
         """Return the trial's last failed run, if there is one."""
-        return self._read(self.root / ".failed" / trial.name)
+        return self._read(self.root / ".failed" / self.name(trial))
 
     @staticmethod
     def _read(directory: Path) -> Run | None:
@@ -282,7 +295,8 @@ class Store:
         """Yield all runs that have finished or diverged, in the order of their names."""
         for path in sorted(self.root.glob("*/run.json")):
             with contextlib.suppress(TrialError):  # written by a labkit that knew other fields
-                if run := self._read(path.parent):
+                run = self._read(path.parent)
+                if run and run.launcher == self.launcher:
                     yield run
 
     @contextlib.contextmanager
@@ -303,7 +317,7 @@ class Store:
                     f"{self.root} has {free / 2**20:.1f} MiB free; a trial needs "
                     f"{LEAST_ROOM >> 20} MiB. Make room, or set {OUTPUTS} to another directory."
                 )
-            lock = (locks / trial.name).open("w")
+            lock = (locks / self.name(trial)).open("w")
         except OSError as error:
             raise LabkitError(
                 f"{self.root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory "
@@ -312,7 +326,7 @@ class Store:
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._clean_up()
-            scratch = self.root / ".scratch" / trial.name
+            scratch = self.root / ".scratch" / self.name(trial)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
             try:
@@ -348,7 +362,7 @@ class Store:
                 json.dump(content, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-        home = (self.root / ".failed" if failed else self.root) / trial.name
+        home = (self.root / ".failed" if failed else self.root) / self.name(trial)
         home.parent.mkdir(parents=True, exist_ok=True)
         replaced = scratch.with_name(f"{scratch.name}.replaced")
         with contextlib.suppress(FileNotFoundError):
@@ -356,7 +370,7 @@ class Store:
         scratch.rename(home)
         shutil.rmtree(replaced, ignore_errors=True)
         if not failed:
-            shutil.rmtree(self.root / ".failed" / trial.name, ignore_errors=True)
+            shutil.rmtree(self.root / ".failed" / self.name(trial), ignore_errors=True)
         return Run.read(home)
 
     def _select(self, trials: Iterable[Trial] | None) -> Iterator[Run]:
@@ -405,11 +419,14 @@ def _row(run: Run) -> dict[str, Any]:
     here = record["machine"]
     row = _key(run) | {
         "identity": run.identity,
+        "launcher": run.launcher,
         "status": record["status"],
         "error": record.get("error"),
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
         "cores": here["cores"],
-        "time_shared": trial.workers * trial.threads > here["cores"],
+        "time_shared": record.get(
+            "time_shared", trial.workers * trial.threads > here["cores"]
+        ),
         "overloaded": bool(record.get("overloaded")),
     }
     row |= dict.fromkeys(

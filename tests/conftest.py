@@ -5,6 +5,7 @@ import tempfile
 import types
 from concurrent.futures import ThreadPoolExecutor
 
+import hypothesis
 import pytest
 from processes import Labkit
 
@@ -12,6 +13,12 @@ from labkit import data, measure
 from labkit.launchers.local import WARM, WarmProcesses
 from labkit.runs import OUTPUTS, Store
 from labkit.trainers import FRAMEWORKS
+
+# On a machine with other work an example may well take longer than hypothesis expects.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,8 +71,8 @@ def start_labkit(tmp_path):
     """Return a function that runs a sweep in another process; its store is in ``runs``."""
     started = []
 
-    def start(**values):
-        started.append(Labkit(tmp_path, **values))
+    def start(launcher="local", **values):
+        started.append(Labkit(tmp_path, launcher, **values))
         return started[-1]
 
     yield start

@@ -57,7 +57,8 @@ from labkit.trials import Sweep
 
 measure.OVERLOAD_RETRIES = 0
 measure.measure(
-    Sweep.grid(**json.loads(sys.argv[1])), watch=lambda event: print(json.dumps(event), flush=True)
+    Sweep.grid(**json.loads(sys.argv[1])), sys.argv[2],
+    watch=lambda event: print(json.dumps(event), flush=True),
 )
 """
 
@@ -69,16 +70,18 @@ class Labkit:
     ----------
     outputs : Path
         Where its store is made.
+    launcher : str
+        Where its trials run.
     **values
         Of `Sweep.grid`.
     """
 
-    def __init__(self, outputs, **values):
+    def __init__(self, outputs, launcher="local", **values):
         outputs.mkdir(exist_ok=True)
         self.errors = outputs / "stderr"
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SWEEP, json.dumps(values)],
+                [sys.executable, "-c", SWEEP, json.dumps(values), launcher],
                 cwd=REPOSITORY, env=os.environ | {"LABKIT_OUTPUTS": str(outputs)},
                 stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
             )  # fmt: skip

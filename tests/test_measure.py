@@ -14,7 +14,7 @@ from processes import exit_code, fork
 
 from labkit import measure as measuring
 from labkit.data import DataError
-from labkit.launchers.local import replicas_of
+from labkit.launchers.replicas import replicas_of
 from labkit.measure import SweepFailed, measure
 from labkit.progress import REPORT
 from labkit.runs import Store
@@ -56,8 +56,8 @@ class Starts:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"launcher": "lokal"}, "launcher: 'lokal'; did you mean 'local'\\?; allowed: local"),
-        ({"launcher": "kubernetes"}, "launcher: 'kubernetes'; allowed: local"),
+        ({"launcher": "lokal"}, "launcher: 'lokal'; did you mean 'local'\\?; allowed: local, kub"),
+        ({"launcher": "kubernets"}, "launcher: 'kubernets'; did you mean 'kubernetes'"),
         ({"deadline": 0}, "deadline: 0; allowed: seconds, more than 0"),
         ({"deadline": math.nan}, "deadline: nan"),
     ],

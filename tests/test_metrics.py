@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tidy_tables import lose, trials
@@ -11,10 +11,6 @@ from tidy_tables import lose, trials
 from labkit import metrics
 from labkit.errors import LabkitError
 from labkit.metrics import MetricError, Progress
-
-# On a machine with other work an example may well take longer than hypothesis expects.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 positive = st.floats(1e-3, 1e6)
 factor = st.floats(0.01, 100)

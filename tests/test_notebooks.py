@@ -16,7 +16,7 @@ import pytest
 from labkit import book, measure, pages, provenance
 from labkit.trials import Sweep
 
-NAMES = [
+CHAPTER_6 = [
     "6-1-1-cnn-learning-rate",
     "6-1-2-cnn-batch-5",
     "6-1-3-cnn-batch-512",
@@ -26,6 +26,7 @@ NAMES = [
     "6-2-2-rnn-batch-5",
     "6-3-summary",
 ]
+NAMES = ["5-deployment", *CHAPTER_6]
 PROFILES = ["smoke", "laptop", "thesis"]
 PATHS = [book.NOTEBOOKS / f"{name}.ipynb" for name in NAMES]
 PATHS.append(pages.TEMPLATES / "experiment.ipynb")
@@ -138,14 +139,14 @@ def test_a_profile_fits_the_notebooks(profile):
 
 def test_the_thesis_has_the_grid_of_the_thesis():
     chosen = {page.name: values(page) for page in book.plan("thesis")}
-    for name in NAMES[2:]:
+    for name in CHAPTER_6[2:]:
         assert chosen[name]["workers"] == [1, 2, 5, 10, 25, 50]
     first = chosen["6-1-1-cnn-learning-rate"]
     assert (first["batch_size"], first["steps"]) == (512, 8 * (60_000 // 512))
     assert {first["learning_rate"], *first["higher_rates"]} == {0.1, 0.05, 0.025}
     assert chosen["6-1-2-cnn-batch-5"]["steps"] == [8 * (60_000 // 5)] * 2
-    assert {chosen[name]["epochs"] for name in NAMES[2:5]} == {8}
-    assert {chosen[name]["epochs"] for name in NAMES[5:7]} == {4}
+    assert {chosen[name]["epochs"] for name in CHAPTER_6[2:5]} == {8}
+    assert {chosen[name]["epochs"] for name in CHAPTER_6[5:7]} == {4}
 
 
 def values(page):
@@ -176,6 +177,9 @@ def made_up(trials, measured=True):
                 "cpu_ms_per_step": 20.0,
                 "imbalance": 0.02,
                 "steadiness": 0.03,
+                "startup_s": 1.0,
+                "duration_s": 9.0,
+                "launcher": "local",
                 "accuracy": 80.0 if trial.model == "lenet5" else math.nan,
             }
         )
@@ -240,16 +244,16 @@ def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
         for number, (title, _) in page.items():
             assert title.startswith(number.partition("-")[0])
     # What is published are the trials behind the figures: no other may be hidden in a table.
-    for name in NAMES[:-1]:
+    for name in CHAPTER_6[:-1]:
         drawn = set().union(*(names for _, names in figures[name].values()))
         assert {trial.name for trial in trials[name]} == drawn
     # The summary measures nothing that the sections have not measured.
-    sections = {trial for name in NAMES[2:7] for trial in trials[name]}
+    sections = {trial for name in CHAPTER_6[2:7] for trial in trials[name]}
     assert set(trials["6-3-summary"]) <= sections
     # And small batches are compared with what 6.1.1 has measured.
-    larger = {trial for trial in trials[NAMES[1]] if trial.batch_size != 5}
-    assert larger <= set(trials[NAMES[0]])
-    assert "MXNet is ahead, 1.30 times as fast" in printed[NAMES[2]]
+    larger = {trial for trial in trials[CHAPTER_6[1]] if trial.batch_size != 5}
+    assert larger <= set(trials[CHAPTER_6[0]])
+    assert "MXNet is ahead, 1.30 times as fast" in printed[CHAPTER_6[2]]
     assert "in 5 of 5" in printed["6-3-summary"]
 
 

@@ -17,7 +17,7 @@ from processes import exit_code, fork
 
 from labkit import runs, tensorboard
 from labkit.errors import LabkitError
-from labkit.launchers.local import replicas_of
+from labkit.launchers.replicas import replicas_of
 from labkit.runs import LogReader, Run, RunError, Store, parse
 from labkit.trainers import FRAMEWORKS
 from labkit.trainers.common import PREFIX

@@ -116,7 +116,7 @@ def test_what_labkit_imports_is_declared():
             for module in {name.partition(".")[0] for name in names}:
                 if module in own or module in sys.stdlib_module_names:
                     continue
-                name = canonicalize_name({"tensorflow": "tensorflow-cpu"}.get(module, module))
+                name = canonicalize_name({"tensorflow": "tensorflow-cpu", "yaml": "pyyaml"}.get(module, module))
                 assert name in declared, f"{path.relative_to(ROOT)} imports {module}"
 
 

@@ -1,6 +1,7 @@
 """Launchers: they start a trial's replicas, watch them, and end them.
 
-A launcher is all that knows where a trial runs. `local` runs it in processes of this machine.
+A launcher is all that knows where a trial runs: `local` in processes of this machine, `kubernetes`
+in the pods of a cluster.
 """
 
 from __future__ import annotations
@@ -24,12 +25,28 @@ class TrialDiverged(TrialFailed):
     """The loss of a worker is no longer a number."""
 
 
+class NoRoomForTrial(TrialFailed):
+    """There is no room for a trial now; there may be when others have ended."""
+
+
 class Launcher(Protocol):
-    """Runs one trial at a time."""
+    """Runs trials.
+
+    Attributes
+    ----------
+    parallel : int
+        How many may run at once, each in a thread.
+    """
+
+    parallel: int
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+    def stop(self) -> None:
+        """Make all that run end at once, as failed."""
+        ...
 
     def run(self, trial: Trial, directory: Path, watch: Watch) -> dict[str, Any]:
         """Run a trial to its end.

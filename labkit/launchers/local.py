@@ -30,7 +30,8 @@ from ..errors import LabkitError
 from ..runs import LogReader
 from ..trainers import FRAMEWORKS, Framework
 from ..trials import Trial
-from . import TrialDiverged, TrialFailed, Watch
+from . import TrialFailed, Watch
+from .replicas import Replicas, arguments, beside_workers, place, replicas_of, tail
 
 DEADLINE = 3600.0
 """Seconds a trial may take, if its caller does not say."""
@@ -40,17 +41,6 @@ STALL = 300.0
 
 WARM = "LABKIT_WARM"
 """Environment variable with a directory of warm processes, shared by the notebooks of a book."""
-
-PHASES = {
-    None: "before its first event",
-    "start": "before all were ready",
-    "ready": "at the barrier",
-    "barrier": "while training",
-    "step": "while training",
-    "eval": "while training",
-    "end": "at the end",
-}
-"""Where a replica is after an event, in the order in which it gets there."""
 
 POLL = 0.05
 GRACE = 3.0
@@ -114,7 +104,7 @@ class WarmProcesses:
             cause = f"the process left with code {process.wait()}"
         raise LabkitError(
             f"{framework.name} cannot be imported ({cause}):\n"
-            f"{_tail(errors)}\n`labkit doctor` says what is missing."
+            f"{tail(errors)}\n`labkit doctor` says what is missing."
         )
 
     def close(self) -> None:
@@ -150,6 +140,8 @@ class LocalLauncher:
         Where the data sets are.
     """
 
+    parallel = 1
+
     def __init__(self, deadline: float = DEADLINE, data_directory: Path | None = None) -> None:
         self.deadline = deadline
         self.data_directory = data_directory or data.default_directory()
@@ -161,6 +153,9 @@ class LocalLauncher:
 
     def __exit__(self, *error: object) -> None:
         self._warm.close()
+
+    def stop(self) -> None:
+        """Nothing runs beside the caller's own thread, which an exception ends."""
 
     def run(self, trial: Trial, directory: Path, watch: Watch) -> dict[str, Any]:
         """Run a trial to its end; see `labkit.launchers.Launcher`."""
@@ -175,14 +170,6 @@ class LocalLauncher:
                 return attempt.watch_over(self.deadline)
             finally:
                 attempt.end()
-
-
-def replicas_of(trial: Trial) -> dict[str, int]:
-    """Return how many replicas each role of a trial has, in the order in which they start."""
-    roles = {"scheduler": 0, "server": trial.servers, "worker": trial.workers}
-    if trial.strategy == "async-ps" and FRAMEWORKS[trial.framework].scheduler:
-        roles["scheduler"] = 1
-    return {role: count for role, count in roles.items() if count}
 
 
 class _Attempt:
@@ -204,8 +191,7 @@ class _Attempt:
         self.pids: dict[str, int] = {}
         self.codes: dict[str, int] = {}
         self.readers: dict[str, LogReader] = {}
-        self.last: dict[str, dict[str, Any]] = {}
-        self.reached: dict[str, str] = {}
+        self.replicas = Replicas(trial)
         self.stopping = False
         self.load = _Load()
         self.ooms = _oom_kills()
@@ -213,20 +199,20 @@ class _Attempt:
     def start(self, hosts: dict[str, list[str]], data_directory: Path, deadline: float) -> None:
         """Ask for all replicas."""
         cores = sorted(os.sched_getaffinity(0))
+        shared = arguments(self.trial, data_directory, deadline)
         for role, addresses in hosts.items():
             for index in range(len(addresses)):
                 name = f"{role}-{index}"
                 self.readers[name] = LogReader(self.directory / f"{name}.log")
                 self._say(
                     spawn=name,
-                    argv=arguments(self.trial, role, index, hosts, data_directory, deadline),
+                    argv=shared + place(role, index, hosts),
                     cpus=self._cores_of(role, index, cores),
                     directory=str(self.directory),
                 )
 
     def _cores_of(self, role: str, index: int, cores: list[int]) -> list[int]:
-        beside = role == "server" and self.framework.servers_per_worker
-        if role != "worker" and not (beside and self.trial.servers == self.trial.workers):
+        if role != "worker" and not (role == "server" and beside_workers(self.trial)):
             return cores
         first = index * self.trial.threads
         return sorted({cores[(first + k) % len(cores)] for k in range(self.trial.threads)})
@@ -245,7 +231,7 @@ class _Attempt:
                 while time.monotonic() < pause:
                     self._receive(POLL)
                 self._read_events()
-                self._fail(self._first_cause())
+                self._fail()
             now = time.monotonic()
             if now - self.launched > deadline:
                 self._fail_late(f"did not finish within its deadline of {deadline:g} s")
@@ -305,12 +291,10 @@ class _Attempt:
     def _read_events(self) -> bool:
         """Pass new events on; return whether there were any."""
         seen = False
-        for name, reader in self.readers.items():
+        for reader in self.readers.values():
             for event in reader.new():
                 seen = True
-                self.last[name] = event
-                if event["kind"] in PHASES:
-                    self.reached[name] = event["kind"]
+                self.replicas.saw(event)
                 if event["kind"] == "barrier":
                     self.load.begin(self._cpu())
                     self.load.startup(event["t"] - self.launched)
@@ -327,87 +311,38 @@ class _Attempt:
                 times = psutil.Process(pid).cpu_times()
                 used += times.user + times.system
             except psutil.Error:  # it has ended, but its events tell
-                used += self.last.get(name, {"cpu": 0.0})["cpu"]
+                used += self.replicas.last.get(name, {"cpu": 0.0})["cpu"]
         return used
 
     def _ended_well(self, name: str) -> bool:
         if self.codes[name] != 0 or self._left_early(name):
             return False
         self._read_events()
-        return self.last.get(name, {}).get("kind") == "end"
+        return self.replicas.finished(name)
 
     def _left_early(self, name: str) -> bool:
         """Whether a server that was to wait until it is told to leave has left before."""
         waits = not self.framework.servers_end_themselves and not name.startswith("worker")
         return waits and not self.stopping
 
-    def _first_cause(self) -> str:
-        """Return the replica that failed by itself rather than because another had gone."""
-
-        def rank(name: str) -> tuple[int, float]:
-            event = self.last.get(name, {})
-            if event.get("kind") == "error":
-                diverged = event["type"] == "Diverged"
-                return (0 if diverged else 2), event["t"]
-            return 1, 0.0
-
+    def _fail(self) -> None:
         bad = [name for name in self.codes if not self._ended_well(name)]
-        return min(bad, key=rank)
-
-    def _fail(self, name: str) -> None:
-        role, _, index = name.partition("-")
-        code, event = self.codes[name], self.last.get(name, {})
-        where, phase = f"{self.trial.name}: {role} {index}", self._phase(name)
-        if event.get("kind") == "error" and event["type"] == "Diverged":
-            raise TrialDiverged(f"{where}: {event['message']}")
-        if event.get("kind") == "error":
-            cause = f"failed {phase}: {event['type']}: {event['message']}"
-        elif code == -signal.SIGKILL and _oom_kills() > self.ooms:
+        name = self.replicas.first_cause(bad)
+        code, cause = self.codes[name], ""
+        if code == -signal.SIGKILL and _oom_kills() > self.ooms:
             cause = (
-                f"was killed by the kernel {phase}, because memory ran out; "
+                "was killed by the kernel {phase}, because memory ran out; "
                 f"{psutil.virtual_memory().total >> 30} GiB are there. Fewer workers, a smaller "
                 "batch, or fewer programs beside it may help"
             )
-        elif code < 0:
-            cause = f"was ended by {signal.Signals(-code).name} {phase}"
-        elif code:
-            cause = f"left with code {code} {phase}"
-        elif self._left_early(name):
+        elif code == 0 and self._left_early(name):
             cause = "left before the workers had finished"
-        else:
-            cause = f"left with code 0 {phase}, without having finished"
-        lines = _tail(self.directory / f"{name}.err")
-        raise TrialFailed(f"{where} {cause}." + (f" Its last lines:\n{lines}" if lines else ""))
-
-    def _phase(self, name: str) -> str:
-        """Say how far a replica had come; one that serves is as far as the foremost worker."""
-        reached = self.reached.get(name)
-        if reached == "ready" and not name.startswith("worker"):
-            workers = [self.reached.get(f"worker-{i}", "start") for i in range(self.trial.workers)]
-            reached = max(workers, key=list(PHASES).index)
-        return PHASES[reached]
+        raise self.replicas.error(name, code, tail(self.directory / f"{name}.err"), cause)
 
     def _fail_late(self, what: str) -> None:
         late = [name for name in self.readers if name not in self.codes]
-        states = ", ".join(f"{name} {self._phase(name)}" for name in late)
+        states = ", ".join(f"{name} {self.replicas.phase(name)}" for name in late)
         raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}.")
-
-
-def arguments(
-    trial: Trial,
-    role: str,
-    index: int,
-    hosts: dict[str, list[str]],
-    data_directory: Path | str,
-    deadline: float,
-) -> list[str]:
-    """Return a trainer's command line for one replica."""
-    values = trial.model_dump(exclude_none=True, exclude={"framework", "workers", "servers"})
-    line = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
-    return [
-        *line, f"--role={role}", f"--index={index}", f"--trial={trial.identity}",
-        f"--hosts={json.dumps(hosts)}", f"--data={data_directory}", f"--deadline={deadline + 30}",
-    ]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -492,8 +427,21 @@ class _Load:
             "load_after": os.getloadavg()[0],
             "own_cpu": round(own, 3),
             "other_cpu": round(other, 3),
-            "overloaded": bool(other > 0.1 * cores and own + other > 0.9 * cores),
+            "overloaded": is_overloaded(own, other, cores),
         }
+
+
+def is_overloaded(own: float, other: float, cores: int) -> bool:
+    """Whether other programs took so much of a machine that ours were held up.
+
+    Parameters
+    ----------
+    own, other : float
+        Cores that our replicas, and all else, used while all workers trained.
+    cores : int
+        What the machine has.
+    """
+    return bool(other > 0.1 * cores and own + other > 0.9 * cores)
 
 
 def _oom_kills() -> int:
@@ -504,11 +452,3 @@ def _oom_kills() -> int:
             return int(count)
     return 0
 
-
-def _tail(path: Path, lines: int = 12) -> str:
-    """Return a file's last lines, indented; nothing if there is no such file."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        return ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])

@@ -1,0 +1,633 @@
+"""The Kubernetes launcher: a trial's replicas run in the pods of a cluster.
+
+What is shown while a trial runs comes from logs that are read again and again, a few at a time;
+what is kept is each pod's log read whole when the pod has ended, and counted. A labkit that comes
+back after it was killed finds a trial's objects by their name and goes on with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from .. import manifests, runs
+from ..cluster import CONNECTIONS, Cluster, ClusterError, NoRoom, Settings, quota_used_up
+from ..trials import Trial
+from . import NoRoomForTrial, TrialFailed, Watch
+from .local import DEADLINE, STALL, is_overloaded
+from .replicas import Replicas, replicas_of, tail
+
+POLL = 1.0
+"""Seconds between two looks at a trial's pods and logs, at least."""
+
+PODS_A_SECOND = 100
+"""How many pods are looked at in a second, at most; of a larger trial each one less often."""
+
+OWN_LINE = b"@pod "
+LINE = re.compile(rb"(?P<replica>[a-z]+-[0-9]+)(?P<stream>[|!]) (?P<text>.*)", re.DOTALL)
+
+UNPULLABLE = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+UNSTARTABLE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+class KubernetesLauncher:
+    """Runs trials in a cluster.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds a trial may take.
+    settings : Settings, optional
+        By default those of ``cluster.toml``.
+
+    Raises
+    ------
+    ClusterError
+        If there is no usable kubeconfig, or ``cluster.toml`` has mistakes.
+    """
+
+    def __init__(self, deadline: float = DEADLINE, settings: Settings | None = None) -> None:
+        self.deadline = deadline
+        self.cluster = Cluster(settings)
+        self._stopped = threading.Event()
+
+    @property
+    def parallel(self) -> int:
+        """How many trials may run at once."""
+        return self.cluster.settings.parallel
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Make all trials end that run in other threads."""
+        self._stopped.set()
+
+    def run(self, trial: Trial, directory: Path, watch: Watch) -> dict[str, Any]:
+        """Run a trial to its end; see `labkit.launchers.Launcher`."""
+        attempt = _Attempt(self.cluster, trial, directory, watch, self.deadline, self._stopped)
+        try:
+            attempt.submit()
+            record = attempt.watch_over()
+        except NoRoom as error:
+            attempt.end(error)
+            raise NoRoomForTrial(f"{trial.name}: {error}") from None
+        except ClusterError as error:
+            attempt.end(error)
+            raise TrialFailed(f"{trial.name}: {error}") from None
+        except BaseException as error:
+            attempt.end(error)
+            raise
+        attempt.end()
+        return record
+
+
+@dataclass
+class _Pod:
+    """One pod: what is known of it, and how far its log has been read."""
+
+    name: str
+    component: str
+    index: int
+    status: dict[str, Any] = field(default_factory=dict)
+    node: str = ""
+    deleted: bool = False
+    since: str = ""
+    complete: bool = False
+    due: float = 0.0
+
+    @property
+    def phase(self) -> str:
+        return self.status.get("phase", "Pending")
+
+    @property
+    def started(self) -> bool:
+        return any("running" in s["state"] or "terminated" in s["state"] for s in self.containers)
+
+    @property
+    def broken(self) -> bool:
+        return self.phase != "Succeeded" and (self.phase == "Failed" or self.deleted)
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        return self.status.get("containerStatuses", [])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state of its container, of which each pod has one."""
+        return self.containers[0]["state"] if self.containers else {}
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next((c for c in self.status.get("conditions", []) if c["type"] == kind), {})
+
+    def __str__(self) -> str:
+        return f"{self.component} {self.index}"
+
+
+@dataclass
+class _Node:
+    """One node: what it is, and how busy it was while its workers trained, in cores."""
+
+    name: str
+    pods: list[_Pod]
+    machine: dict[str, Any] = field(default_factory=dict)
+    own: float = 0.0
+    other: float = 0.0
+
+    @property
+    def workers(self) -> int:
+        return sum(pod.component == "worker" for pod in self.pods)
+
+
+class _Attempt:
+    """One try at one trial."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        trial: Trial,
+        directory: Path,
+        watch: Watch,
+        deadline: float,
+        stopped: threading.Event,
+    ) -> None:
+        self.cluster, self.trial, self.directory = cluster, trial, directory
+        self.deadline, self.stopped = deadline, stopped
+        self.name = manifests.name_of(trial)
+        self.selector = manifests.selector_of(self.name)
+        self.replicas = Replicas(trial)
+        self.pods: dict[str, _Pod] = {}
+        self.counts = replicas_of(trial)
+        self.expected = {kind: self.counts[kind] for kind in manifests.pods_of(trial)}
+        self.logs = directory / "pods"
+        self._show, self._lock = watch, threading.Lock()
+        self._roles: dict[str, dict[str, int]] = {}
+        self.submitted = 0.0
+        self.image = ""
+        self.progressed = time.monotonic()
+
+    # --- submit and end -------------------------------------------------------------------------
+
+    def submit(self) -> None:
+        """Create the trial's objects, or find those of a labkit that was killed."""
+        self.logs.mkdir(exist_ok=True)
+        settings, deadline = self.cluster.settings, self.deadline
+        first, *_ = manifests.objects(
+            manifests.render(self.trial, settings, deadline, submitted=time.time())
+        )
+        self.image = first["spec"]["template"]["spec"]["containers"][0]["image"]
+        owner = self.cluster.create(first)
+        while "deletionTimestamp" in owner["metadata"]:  # the last attempt is on its way out
+            self.cluster.remove_and_check(self.selector)
+            owner = self.cluster.create(first)
+        self.submitted = float(owner["metadata"]["annotations"]["labkit/submitted"])
+        text = manifests.render(
+            self.trial, settings, deadline, self.submitted, owner["metadata"]["uid"]
+        )
+        rest = manifests.objects(text)[1:]
+        for manifest in rest:
+            self.cluster.create(manifest)
+        self._tell({"kind": "submitted", "name": self.name, "objects": 1 + len(rest)})
+
+    def end(self, before: BaseException | None = None) -> None:
+        """Delete everything of the trial, and see that it is gone; `before` is what ended it."""
+        try:
+            self.cluster.remove_and_check(self.selector)
+        except ClusterError as error:
+            what = f"{before}\n" if before else f"{self.trial.name} has finished. "
+            raise TrialFailed(f"{what}What it started could not be deleted: {error}") from before
+
+    # --- watch ----------------------------------------------------------------------------------
+
+    def watch_over(self) -> dict[str, Any]:
+        """Return the circumstances of the run when all pods have ended as they should."""
+        begin = time.monotonic()
+        pause = max(POLL, sum(self.expected.values()) / PODS_A_SECOND)
+        with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="labkit-logs") as pool:
+            while True:
+                looked = time.monotonic()
+                self._look()
+                self._check_pods()
+                list(pool.map(self._read_live, [p for p in self.pods.values() if p.started]))
+                if self._all_succeeded():
+                    break
+                self._check_jobs()
+                now = time.monotonic()
+                if now - begin > self.deadline:
+                    self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
+                if now - self.progressed > STALL:
+                    self._fail_late(f"has shown no sign of life for {STALL:g} s")
+                if self.stopped.wait(max(0.0, looked + pause - now)):
+                    raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
+            list(pool.map(self._read_whole, self.pods.values()))
+        self._split_logs()
+        return self._circumstances()
+
+    def _look(self) -> None:
+        """Learn how the pods are."""
+        seen = set()
+        for item in self.cluster.list("Pod", self.selector):
+            meta, labels = item["metadata"], item["metadata"]["labels"]
+            seen.add(meta["name"])
+            pod = self.pods.setdefault(
+                meta["name"],
+                _Pod(
+                    meta["name"],
+                    labels["app.kubernetes.io/component"],
+                    int(labels["batch.kubernetes.io/job-completion-index"]),
+                ),
+            )
+            if item["status"] != pod.status:
+                self.progressed = time.monotonic()
+            pod.status, pod.node = item["status"], item["spec"].get("nodeName", "")
+            pod.deleted = "deletionTimestamp" in meta
+        for pod in self.pods.values():
+            pod.deleted |= pod.name not in seen
+        self._tell_roles()
+
+    def _tell_roles(self) -> None:
+        roles = {
+            kind: {"Pending": count, "Running": 0, "Succeeded": 0, "Failed": 0}
+            for kind, count in self.expected.items()
+        }
+        for pod in self.pods.values():
+            if pod.phase in roles[pod.component] and pod.phase != "Pending":
+                roles[pod.component][pod.phase] += 1
+                roles[pod.component]["Pending"] -= 1
+        if roles != self._roles:
+            self._roles = roles
+            self._tell({"kind": "pods", "roles": roles})
+
+    def _all_succeeded(self) -> bool:
+        done = [pod for pod in self.pods.values() if pod.phase == "Succeeded"]
+        return len(done) == sum(self.expected.values())
+
+    def _check_pods(self) -> None:
+        """Raise for the first pod that has failed, or that cannot start."""
+        if any(pod.broken for pod in self.pods.values()):
+            self._fail_pods()
+        for pod in self.pods.values():
+            if problem := _cannot_start(pod, self.cluster.settings.image):
+                raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
+        self._check_room()
+
+    def _check_room(self) -> None:
+        homeless = [
+            (pod, condition)
+            for pod in self.pods.values()
+            if (condition := pod.condition("PodScheduled")).get("reason") == "Unschedulable"
+        ]
+        if not homeless:
+            return
+        since = min(_seconds(c["lastTransitionTime"]) for _, c in homeless)
+        if time.time() - since < self.cluster.settings.wait_for_room:
+            return
+        pod, condition = homeless[0]
+        asked = self._asked(pod.component)
+        placed = sum(bool(p.node) for p in self.pods.values())
+        raise NoRoomForTrial(
+            f"{self.trial.name}: {len(homeless)} of {sum(self.expected.values())} pods find no "
+            f"node ({placed} did). Each {pod.component} asks for {asked}; the scheduler says: "
+            f"{condition['message']} Fewer workers, a smaller `cpu_request` or `memory_request` "
+            "in cluster.toml, or more nodes may help; where nodes are added on demand, a longer "
+            "`wait_for_room`."
+        )
+
+    def _asked(self, component: str) -> str:
+        text = manifests.render(self.trial, self.cluster.settings, self.deadline)
+        job = next(
+            o for o in manifests.objects(text)
+            if o["metadata"]["name"] == f"{self.name}-{component}"
+        )  # fmt: skip
+        asked = job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+        return f"cpu {asked['cpu']} and memory {asked['memory']}"
+
+    def _check_jobs(self) -> None:
+        """Raise if a Job has failed, or cannot make its pods."""
+        jobs = {job["metadata"]["name"]: job for job in self.cluster.list("Job", self.selector)}
+        for kind in self.expected:
+            name = f"{self.name}-{kind}"
+            if name not in jobs or "deletionTimestamp" in jobs[name]["metadata"]:
+                raise TrialFailed(
+                    f"{self.trial.name}: its Job {name} was deleted by somebody else"
+                )
+            for condition in jobs[name]["status"].get("conditions", []):
+                if condition["type"] != "Failed" or condition["status"] != "True":
+                    continue
+                if condition["reason"] == "DeadlineExceeded":
+                    self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
+                self._look()
+                self._fail_pods(condition["message"])
+        there = defaultdict(int)
+        for pod in self.pods.values():
+            there[pod.component] += 1
+        for kind, count in self.expected.items():
+            if there[kind] == count or time.time() - self.submitted < 3:
+                continue
+            for said in self.cluster.refusals(f"{self.name}-{kind}"):
+                self._fail_refused(kind, said)
+
+    def _fail_refused(self, kind: str, said: str) -> None:
+        where = f"{self.trial.name}: pods of {kind}s cannot be made: "
+        namespace = self.cluster.namespace
+        if "exceeded quota" in said:
+            raise NoRoomForTrial(f"{self.trial.name}: {quota_used_up(namespace, said)}")
+        if "violates PodSecurity" in said:
+            raise TrialFailed(
+                f"{where}the namespace's pod security refuses them: {said}. labkit's own pods "
+                "meet the level `restricted`: has templates/trial.yaml.j2 been changed?"
+            )
+        raise TrialFailed(f"{where}{said}")
+
+    # --- logs -----------------------------------------------------------------------------------
+
+    def _read_live(self, pod: _Pod) -> None:
+        """Read what is new in a pod's log; one that cannot be read now is read the next time."""
+        if pod.complete:
+            return
+        with contextlib.suppress(ClusterError):
+            self._append(pod, pod.since)
+
+    def _append(self, pod: _Pod, since: str) -> None:
+        """Add the lines of a log that are newer than what has been read of it."""
+        # The server takes whole seconds, and so repeats some lines.
+        asked = re.sub(r"\.[0-9]+", "", since)
+        with self.cluster.log(pod.name, asked) as lines, self._file(pod).open("ab") as file:
+            for line in lines:
+                stamp, _, text = line.partition(b" ")
+                if stamp.decode() > pod.since:
+                    pod.since = stamp.decode()
+                    file.write(line + b"\n")
+                    self._take(pod, text)
+
+    def _take(self, pod: _Pod, text: bytes) -> None:
+        """Learn from a line of a log, and show its event."""
+        if text.startswith(OWN_LINE):
+            pod.complete |= b'"lines"' in text
+        elif event := runs.event_in(text):
+            self.progressed = time.monotonic()
+            with self._lock:
+                self.replicas.saw(event)
+            self._tell(event)
+
+    def _read_whole(self, pod: _Pod) -> None:
+        """Read the log of a pod that has ended, all of it.
+
+        Raises
+        ------
+        TrialFailed
+            If lines are missing even so.
+        """
+        found = due = 0
+        for _ in range(5):
+            with contextlib.suppress(ClusterError):
+                before = self._file(pod)
+                whole = before.with_suffix(".whole")
+                with self.cluster.log(pod.name) as lines, whole.open("wb") as file:
+                    for line in lines:
+                        file.write(line + b"\n")
+                found, due = _merge(before, whole)
+                if found == due:
+                    return
+            time.sleep(1.0)
+        raise TrialFailed(
+            f"{self.trial.name}: {pod}: of the {due or 'unknown number of'} lines that it printed "
+            f"{found} could be read. Does something shorten the node's logs?"
+        )
+
+    def _file(self, pod: _Pod) -> Path:
+        return self.logs / f"{pod.name}.log"
+
+    def _split_logs(self) -> None:
+        """Leave what each replica printed in files of its own, without the pods' marks."""
+        for path in self.directory.glob("*-*.log"):
+            path.unlink()
+        for name in self.replicas.names:
+            for suffix in ("log", "err"):
+                (self.directory / f"{name}.{suffix}").touch()
+        for pod in self.pods.values():
+            with contextlib.ExitStack() as stack:
+                files: dict[str, Any] = {}
+                for _, text in self._lines(pod):
+                    if not (match := LINE.fullmatch(text)):
+                        continue
+                    suffix = "log" if match["stream"] == b"|" else "err"
+                    name = f"{match['replica'].decode()}.{suffix}"
+                    if name not in files:
+                        files[name] = stack.enter_context((self.directory / name).open("ab"))
+                    files[name].write(match["text"])
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _circumstances(self) -> dict[str, Any]:
+        """Return on what the trial ran, and what else these nodes did meanwhile."""
+        barriers = [
+            _seconds(stamp)
+            for pod in self.pods.values()
+            for stamp, event in self._events(pod)
+            if event["kind"] == "barrier"
+        ]
+        nodes = [_Node(name, list(pods)) for name, pods in self._by_node()]
+        for node in nodes:
+            self._measure_load(node)
+        return {
+            "launcher": "kubernetes",
+            "started": datetime.fromtimestamp(self.submitted).astimezone().isoformat(),
+            "startup_s": max(barriers) - self.submitted,
+            "machine": nodes[0].machine | {"host": ", ".join(node.name for node in nodes)},
+            "time_shared": any(
+                node.workers * self.trial.threads > node.machine["cores"] for node in nodes
+            ),
+            "own_cpu": round(max(node.own for node in nodes), 3),
+            "other_cpu": round(max(node.other for node in nodes), 3),
+            "overloaded": any(
+                is_overloaded(node.own, node.other, node.machine["cores"]) for node in nodes
+            ),
+            "nodes": {node.name: node.machine for node in nodes},
+            "pods": {str(pod): pod.node for pod in self.pods.values()},
+            "image": self.image,
+        }
+
+    def _by_node(self) -> Iterator[tuple[str, Iterator[_Pod]]]:
+        def node(pod: _Pod) -> str:
+            return pod.node
+
+        return itertools.groupby(sorted(self.pods.values(), key=node), node)
+
+    def _measure_load(self, node: _Node) -> None:
+        """Learn a node's load while its workers trained: ours, and all others'.
+
+        The clocks of a node's pods are the same, so that their samples can be added.
+        """
+        begins, finishes, samples = [], [], []
+        for pod in node.pods:
+            reports = list(self._reports(pod))
+            node.machine = {k: reports[0][k] for k in ("cpu_model", "cores", "memory", "system")}
+            seen = [(r["t"], r["busy"], r["own"]) for r in reports if "busy" in r]
+            samples.append(np.array(seen))
+            for _, event in self._events(pod):
+                if event["kind"] == "barrier":
+                    begins.append(event["t"])
+                elif event["kind"] == "step" and event["steps"] == self.trial.total_steps:
+                    finishes.append(event["t"])
+        if begins and finishes and all(len(sample) > 1 for sample in samples):
+            ends = np.array([min(begins), min(finishes)])
+            busy = np.ptp(np.interp(ends, *samples[0][:, :2].T))
+            own = sum(np.ptp(np.interp(ends, sample[:, 0], sample[:, 2])) for sample in samples)
+            seconds = max(np.ptp(ends), 1e-3)
+            node.own = float(own / seconds)
+            node.other = float(max(busy - own, 0.0) / seconds)
+
+    def _reports(self, pod: _Pod) -> Iterator[dict[str, Any]]:
+        """Yield what a pod has said of itself."""
+        for _, text in self._lines(pod):
+            if text.startswith(OWN_LINE):
+                yield json.loads(text[len(OWN_LINE) :])
+
+    def _events(self, pod: _Pod) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the events of a pod's replicas, with the time at which the node had them."""
+        for stamp, text in self._lines(pod):
+            if event := runs.event_in(text):
+                yield stamp, event
+
+    def _lines(self, pod: _Pod) -> Iterator[tuple[str, bytes]]:
+        """Yield what a pod has printed, as far as it has been read."""
+        if self._file(pod).exists():
+            with self._file(pod).open("rb") as file:
+                for line in file:
+                    stamp, _, text = line.partition(b" ")
+                    yield stamp.decode(), text
+
+    # --- failures -------------------------------------------------------------------------------
+
+    def _fail_pods(self, said: str = "") -> None:
+        """Raise for what went wrong first, after a moment in which the rest becomes known."""
+        time.sleep(POLL)
+        self._look()
+        bad: dict[str, tuple[_Pod, int]] = {}
+        for pod in self.pods.values():
+            if not pod.broken:
+                continue
+            self._read_live(pod)
+            codes = {r["ended"]: r["code"] for r in self._reports(pod) if "ended" in r}
+            for role in manifests.pods_of(self.trial)[pod.component]:
+                name = f"{role}-{pod.index}"
+                code = codes.get(name, 0)
+                if code or (name not in codes and not self.replicas.finished(name)):
+                    bad[name] = pod, code
+        self._split_logs()
+        if not bad:
+            raise TrialFailed(f"{self.trial.name}: {said or 'its pods were deleted'}")
+        # Pods that a Job takes down with it come after the one that failed.
+        own = {n: v for n, v in bad.items() if _ended_itself(v[0])} or bad
+        # Of two replicas in a pod, the one that was ended by the pod is not the cause.
+        first = {n: v for n, v in own.items() if v[1] not in (0, -15)} or own
+        name = self.replicas.first_cause(first)
+        pod, code = bad[name]
+        cause = _why(pod, self.cluster.settings.memory)
+        raise self.replicas.error(name, code, tail(self.directory / f"{name}.err"), cause)
+
+    def _fail_late(self, what: str) -> None:
+        self._split_logs()
+        late = [name for name in self.replicas.names if not self.replicas.finished(name)]
+        states = ", ".join(f"{name} {self.replicas.phase(name)}" for name in late[:10])
+        more = f" and {len(late) - 10} more" if len(late) > 10 else ""
+        raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}{more}.")
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        with self._lock:
+            self._show(event)
+
+
+def _cannot_start(pod: _Pod, image: str) -> str:
+    """Return why a pod's container cannot start, if it cannot."""
+    waiting = pod.state.get("waiting", {})
+    reason, message = waiting.get("reason"), waiting.get("message", "")
+    if reason in UNPULLABLE:
+        return (
+            f"cannot get its image on node {pod.node} ({reason}: {message}). Is it built and "
+            "pushed to where the nodes look for it? labkit image build, labkit image push; "
+            f"`image` in cluster.toml says {image!r}."
+        )
+    if reason in UNSTARTABLE:
+        return f"cannot be started on node {pod.node} ({reason}: {message})."
+    return ""
+
+
+def _ended_itself(pod: _Pod) -> bool:
+    """Whether a pod has failed without having been asked to leave."""
+    return pod.phase == "Failed" and not pod.deleted
+
+
+def _why(pod: _Pod, memory: str) -> str:
+    """Return what ended a pod from outside, as the cluster tells it; empty if nothing did."""
+    disruption = pod.condition("DisruptionTarget")
+    said = disruption.get("message", "")
+    ended = pod.state.get("terminated", {})
+    if pod.status.get("reason") == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
+        said = pod.status.get("message") or said
+        return f"was evicted {{phase}} by node {pod.node}, which is short of something: {said}"
+    if ended.get("reason") == "OOMKilled":
+        return (
+            f"was killed {{phase}} because its memory, limited to {memory}, ran out. A smaller "
+            "batch, or a larger `memory` in cluster.toml, may help"
+        )
+    match disruption.get("reason"):
+        case "EvictionByEvictionAPI":
+            return f"was evicted {{phase}}: is node {pod.node} being drained? {said}"
+        case "PreemptionByScheduler":
+            return f"had to leave {{phase}} for a pod of higher priority: {said}"
+        case "DeletionByTaintManager" | "DeletionByPodGC":
+            return f"lost its node {pod.node} {{phase}}: {said}"
+    if pod.deleted and pod.phase != "Failed":
+        return "was deleted {phase} by somebody else"
+    return ""
+
+
+def _merge(before: Path, whole: Path) -> tuple[int, int]:
+    """Join what was read of a log while it grew with what is there of it at its end.
+
+    The latter is what counts; the former has what the node has thrown away meanwhile. Returns how
+    many lines there are, and how many the pod says it printed (0 if it did not say).
+    """
+    with whole.open("rb") as file:
+        first = file.readline().partition(b" ")[0]
+    joined = whole.with_suffix(".joined")
+    count = due = 0
+    with joined.open("wb") as out:
+        earlier = before.open("rb") if before.exists() else contextlib.nullcontext([])
+        with earlier as old, whole.open("rb") as new:
+            kept = (line for line in old if line.partition(b" ")[0] < first)
+            for line in itertools.chain(kept, new):
+                text = line.partition(b" ")[2]
+                own = text.startswith(OWN_LINE)
+                if not own and not LINE.fullmatch(text):
+                    continue  # not the pod's
+                out.write(line)
+                count += 1
+                if own and b'"lines"' in text:
+                    due = json.loads(text[len(OWN_LINE) :])["lines"]
+    whole.unlink()
+    joined.replace(before)
+    return count, due
+
+
+def _seconds(stamp: str) -> float:
+    """Return the seconds since the epoch of one of the cluster's times."""
+    return datetime.fromisoformat(stamp).timestamp()

@@ -1,0 +1,221 @@
+"""What a pod of a trial starts: its replicas, after those they depend on can be found.
+
+A server beside a worker shares the worker's container, and so its CPU limit. What the replicas
+print goes through this process line by line, each line with its replica's name in front: `|` for
+standard output, `!` for standard error. Lines of its own begin with `@pod`: on what it runs, once
+a second how busy the node is, how each replica ended, and last how many lines there were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CONTROL_PORT = 9003
+SAMPLE_EVERY = 1.0
+GRACE = 2.0
+
+
+class Pod:
+    """The replicas of one pod.
+
+    Parameters
+    ----------
+    job : dict
+        What all pods of the trial are told, from ``job.json``.
+    roles : list of str
+        Those that this pod holds.
+    """
+
+    def __init__(self, job: dict, roles: list[str]) -> None:
+        self.job, self.roles = job, roles
+        self.index = int(os.environ["JOB_COMPLETION_INDEX"])
+        self.until = time.monotonic() + job["rendezvous"]
+        self.lines = 0
+        self.lock = threading.Lock()
+        self.replicas: dict[str, subprocess.Popen[bytes]] = {}
+
+    def say(self, line: bytes) -> None:
+        """Print one whole line."""
+        with self.lock:
+            self.lines += 1
+            os.write(1, line if line.endswith(b"\n") else line + b"\n")
+
+    def report(self, **fields) -> None:
+        """Print a line of our own."""
+        self.say(b"@pod " + json.dumps(fields).encode())
+
+    def run(self) -> int:
+        """Return the exit code of the pod."""
+        self.report(node=os.environ.get("NODE_NAME", ""), **machine())
+        threading.Thread(target=self.sample, daemon=True).start()
+        try:
+            hosts = self.hosts()
+            code = self.train(hosts)
+            if code == 0 and "worker" in self.roles:
+                self.tell_servers(hosts)
+        except TimeoutError as error:
+            self.say(f"{self.roles[-1]}-{self.index}! {error}".encode())
+            code = 1
+        self.report(lines=self.lines + 1)
+        return code
+
+    def hosts(self) -> dict[str, list[str]]:
+        """Return where all replicas are, with the addresses of those that this one must know."""
+        hosts = {role: list(names) for role, names in self.job["hosts"].items()}
+        for role in self.job["meet"]:
+            if role not in self.roles or len(hosts[role]) > 1:
+                hosts[role] = [self.address_of(host) for host in hosts[role]]
+        for role in self.roles:
+            port = hosts[role][self.index].rpartition(":")[2]
+            hosts[role][self.index] = f"{os.environ['POD_IP']}:{port}"
+        return hosts
+
+    def address_of(self, host: str) -> str:
+        """Wait until a name is known."""
+        name, _, port = host.rpartition(":")
+        while True:
+            try:
+                return f"{socket.gethostbyname(name)}:{port}"
+            except OSError:
+                if time.monotonic() > self.until:
+                    raise TimeoutError(
+                        f"{name} had no address within {self.job['rendezvous']:g} s"
+                    ) from None
+                time.sleep(0.1)
+
+    def train(self, hosts: dict[str, list[str]]) -> int:
+        """Run the replicas; when one fails, end the other."""
+        pumps = []
+        for role in self.roles:
+            name = f"{role}-{self.index}"
+            command = [
+                sys.executable, "-u", HERE / self.job["script"], *self.job["arguments"],
+                f"--role={role}", f"--index={self.index}", f"--hosts={json.dumps(hosts)}",
+            ]  # fmt: skip
+            replica = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.replicas[name] = replica
+            for stream, mark in ((replica.stdout, "|"), (replica.stderr, "!")):
+                tag = f"{name}{mark} ".encode()
+                pumps.append(threading.Thread(target=self.pump, args=(stream, tag), daemon=True))
+                pumps[-1].start()
+        if "server" in self.roles and self.job["servers_wait"]:
+            threading.Thread(target=self.hear_workers, daemon=True).start()
+        ended: dict[str, int] = {}
+        while len(ended) < len(self.replicas):
+            for name, replica in self.replicas.items():
+                code = replica.poll()
+                if code is not None and name not in ended:
+                    ended[name] = code
+                    self.report(ended=name, code=code)
+                    if code:
+                        self.end_all()
+            time.sleep(0.05)
+        for pump in pumps:
+            pump.join(GRACE)
+        first = next((code for code in ended.values() if code), 0)
+        return 128 - first if first < 0 else first
+
+    def pump(self, stream, tag: bytes) -> None:
+        """Pass a replica's lines on."""
+        for line in stream:
+            self.say(tag + line)
+
+    def end_all(self, *_) -> None:
+        """Ask all replicas to leave, and end those that do not."""
+
+        def insist() -> None:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                for replica in self.replicas.values():
+                    with contextlib.suppress(ProcessLookupError):
+                        replica.send_signal(number)
+                time.sleep(GRACE)
+
+        threading.Thread(target=insist, daemon=True).start()
+
+    def tell_servers(self, hosts: dict[str, list[str]]) -> None:
+        """Tell servers that wait for it that this worker has left, so that they can leave too."""
+        if not self.job["servers_wait"]:
+            return
+        for host in hosts["server"]:
+            address = host.rpartition(":")[0], CONTROL_PORT
+            for attempt in itertools.count():
+                try:
+                    with socket.create_connection(address, timeout=5) as connection:
+                        connection.sendall(f"{self.index}\n".encode())
+                        if connection.recv(2) == b"ok":
+                            break
+                except OSError:
+                    if attempt == 50:
+                        raise TimeoutError(f"{host} does not answer the last call") from None
+                time.sleep(0.1)
+
+    def hear_workers(self) -> None:
+        """End the server when all workers have said that they have left."""
+        waiting = set(range(len(self.job["hosts"]["worker"])))
+        with socket.create_server(("", CONTROL_PORT), backlog=1024) as door:
+            while waiting:
+                connection, _ = door.accept()
+                with connection, contextlib.suppress(OSError, ValueError):
+                    connection.settimeout(5)
+                    waiting.discard(int(connection.makefile().readline()))
+                    connection.sendall(b"ok")
+        self.replicas[f"server-{self.index}"].terminate()
+
+    def sample(self) -> None:
+        """Print how many CPU seconds the node has worked so far, and how many of them for us."""
+        while (busy := busy_seconds()) is not None:
+            pids = [os.getpid(), *(replica.pid for replica in self.replicas.values())]
+            own = sum(map(cpu_seconds, pids))
+            self.report(t=round(time.monotonic(), 3), busy=busy, own=round(own, 2))
+            time.sleep(SAMPLE_EVERY)
+
+
+def busy_seconds() -> float | None:
+    """Return the node's CPU seconds that were not idle, None where it does not tell."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        user, nice, system, _, _, irq, softirq = map(int, fields[1:8])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process, 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def machine() -> dict[str, str | int]:
+    """Return the node's processor, cores, memory in bytes, and system."""
+    model = ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+    return {
+        "cpu_model": model or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "system": platform.platform(),
+    }
+
+
+if __name__ == "__main__":
+    pod = Pod(json.loads((HERE / "job.json").read_text()), sys.argv[1:])
+    signal.signal(signal.SIGTERM, pod.end_all)
+    raise SystemExit(pod.run())

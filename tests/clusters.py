@@ -1,0 +1,137 @@
+"""A namespace of a real cluster, in which labkit works with the least rights."""
+
+import base64
+import json
+import os
+import secrets
+
+import yaml
+from kubernetes import client, config, utils
+from kubernetes.stream import stream
+from processes import REPOSITORY, eventually
+
+ADMIN = "LABKIT_TEST_CLUSTER"
+"""Environment variable with the kubeconfig of an administrator of a cluster for tests."""
+
+SETTINGS = {
+    "cpu_request": 0.02,
+    "memory": "1500Mi",
+    "memory_request": "50Mi",
+    "share_nodes": True,
+}
+"""What lets many pods find room on one small node."""
+
+
+def connect():
+    """Return an administrator's connection to the cluster."""
+    return config.new_client_from_config(os.environ[ADMIN])
+
+
+class Namespace:
+    """A namespace of its own, and a service account in it that has templates/rbac.yaml's Role.
+
+    Parameters
+    ----------
+    directory : Path
+        Where its kubeconfig and ``cluster.toml`` are left.
+    level : str
+        The Pod Security Standard that is enforced.
+    """
+
+    def __init__(self, directory, level="restricted"):
+        self.api = connect()
+        self.core = client.CoreV1Api(self.api)
+        self.batch = client.BatchV1Api(self.api)
+        self.directory = directory
+        self.name = f"labkit-test-{secrets.token_hex(3)}"
+        labels = {"pod-security.kubernetes.io/enforce": level}
+        self.core.create_namespace({"metadata": {"name": self.name, "labels": labels}})
+        for manifest in yaml.safe_load_all((REPOSITORY / "templates/rbac.yaml").read_text()):
+            if manifest["kind"] == "RoleBinding":
+                manifest["subjects"][0]["namespace"] = self.name
+            utils.create_from_dict(self.api, manifest, namespace=self.name)
+        self.kubeconfig = directory / "kubeconfig"
+        self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
+        self.settings = directory / "cluster.toml"
+        self.configure()
+
+    def _kubeconfig(self):
+        token = self.core.create_namespaced_service_account_token(
+            "labkit", self.name, {"spec": {"expirationSeconds": 7200}}
+        ).status.token
+        settings = self.api.configuration
+        cluster = {"server": settings.host}
+        if settings.ssl_ca_cert:
+            with open(settings.ssl_ca_cert, "rb") as file:
+                cluster["certificate-authority-data"] = base64.b64encode(file.read()).decode()
+        return {
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "labkit", "user": {"token": token}}],
+            "contexts": [{
+                "name": "test",
+                "context": {"cluster": "test", "user": "labkit", "namespace": self.name},
+            }],
+        }  # fmt: skip
+
+    def configure(self, **settings):
+        """Write ``cluster.toml``."""
+        lines = [f"{name} = {json.dumps(value)}" for name, value in (SETTINGS | settings).items()]
+        self.settings.write_text("\n".join(lines))
+
+    def pods(self):
+        return self.core.list_namespaced_pod(self.name).items
+
+    def pod_of(self, replica):
+        """Return the name of the pod that holds a replica such as ``worker-1``."""
+        role, _, index = replica.rpartition("-")
+        for pod in self.pods():
+            held = pod.metadata.labels["batch.kubernetes.io/job-completion-index"]
+            if role in pod.spec.containers[0].args and held == index:
+                return pod.metadata.name
+        raise LookupError(replica)
+
+    def delete_pod(self, replica):
+        """Delete a pod at once, as kubectl delete --force does."""
+        self.core.delete_namespaced_pod(self.pod_of(replica), self.name, grace_period_seconds=0)
+
+    def kill(self, replica, number=9):
+        """Send a signal to a replica's process inside its pod."""
+        role, _, index = replica.rpartition("-")
+        # written so that the script does not find itself
+        self.execute(
+            replica,
+            "for p in /proc/[0-9]*; do "
+            f"if tr '\\0' ' ' <$p/cmdline | grep -q -- '--role={role}[ ]--index={index} '; "
+            f"then kill -{number} ${{p#/proc/}}; fi; done",
+        )
+
+    def execute(self, replica, script):
+        """Run a script of the shell in a replica's pod; return what it prints."""
+        pod = self.pod_of(replica)
+        # The stream module changes the client that it is given.
+        core = client.CoreV1Api(connect())
+        return stream(
+            core.connect_get_namespaced_pod_exec, pod, self.name, command=["sh", "-c", script],
+            stdout=True, stderr=True, stdin=False, tty=False,
+        )  # fmt: skip
+
+    def left(self):
+        """Return what labkit has left in the namespace."""
+        found = []
+        for listing in (
+            self.core.list_namespaced_pod, self.core.list_namespaced_service,
+            self.core.list_namespaced_config_map, self.batch.list_namespaced_job,
+        ):  # fmt: skip
+            found += [
+                item.metadata.name
+                for item in listing(self.name).items
+                if item.metadata.name != "kube-root-ca.crt"
+            ]
+        return found
+
+    def delete(self):
+        """Delete the namespace; return when it has gone."""
+        self.core.delete_namespace(self.name)
+        names = self.core.list_namespace
+        eventually(lambda: self.name not in [n.metadata.name for n in names().items], 60)

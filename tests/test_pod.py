@@ -1,0 +1,175 @@
+"""What a pod starts, in processes of this machine: no cluster is needed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from processes import eventually, running
+
+from labkit.trainers import HERE
+
+TRAINER = """
+import argparse, json, os, signal, sys, time
+parser = argparse.ArgumentParser()
+for name in ("role", "index", "hosts"):
+    parser.add_argument(f"--{name}")
+parser.add_argument("--do", default="{}")
+args = parser.parse_args()
+print(f"I am {args.role} {args.index}, {os.getpid()}")
+print("trouble", file=sys.stderr)
+print(args.hosts)
+exec(json.loads(args.do).get(args.role, ""))
+"""
+
+
+WAIT = """
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+signal.sigwait({signal.SIGTERM})
+"""
+
+
+class Pod:
+    """A pod, as a process in a directory that holds what its ConfigMap would."""
+
+    def __init__(self, directory, roles, index=0, do=None, **job):
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        shutil.copy(HERE / "pod.py", directory)
+        (directory / "trainer.py").write_text(TRAINER)
+        job = {
+            "script": "trainer.py",
+            "arguments": [f"--do={json.dumps(do or {})}"],
+            "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
+            "meet": [],
+            "servers_wait": False,
+            "rendezvous": 5.0,
+        } | job
+        (directory / "job.json").write_text(json.dumps(job))
+        self.process = subprocess.Popen(
+            [sys.executable, directory / "pod.py", *roles],
+            env=os.environ | {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1"},
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def end(self):
+        """Return its exit code, its lines, and those that are its own."""
+        printed = self.process.communicate(timeout=30)[0].splitlines()
+        own = [json.loads(line[5:]) for line in printed if line.startswith("@pod ")]
+        return self.process.returncode, printed, own
+
+
+@pytest.fixture
+def start(tmp_path):
+    pods = []
+
+    def start(roles, **options):
+        pods.append(Pod(tmp_path / f"{len(pods)}", roles, **options))
+        return pods[-1]
+
+    yield start
+    for pod in pods:
+        pod.process.kill()
+        pod.process.communicate()
+
+
+def test_lines_carry_their_replicas_name(start):
+    code, printed, own = start(["server", "worker"]).end()
+    assert code == 0
+    for name in ("server-0", "worker-0"):
+        assert f"{name}! trouble" in printed
+        role = name.partition("-")[0]
+        assert any(line.startswith(f"{name}| I am {role} 0") for line in printed)
+    assert own[0]["cores"] >= 1 and own[0]["memory"] > 2**20
+    assert {report["ended"]: report["code"] for report in own if "ended" in report} == {
+        "server-0": 0, "worker-0": 0,
+    }  # fmt: skip
+
+
+def test_it_counts_its_lines(start):
+    code, printed, own = start(["worker"], do={"worker": "print('x\\n' * 5000, end='')"}).end()
+    assert code == 0
+    assert own[-1] == {"lines": len(printed)}
+    assert len(printed) > 5000
+
+
+def test_it_says_how_busy_the_node_is(start):
+    work = "end = time.time() + 2.5\nwhile time.time() < end: pass"
+    _, _, own = start(["worker"], do={"worker": work}).end()
+    samples = [report for report in own if "busy" in report]
+    assert len(samples) >= 3
+    first, last = samples[0], samples[2]
+    assert last["t"] - first["t"] == pytest.approx(2, abs=0.5)
+    assert 0.5 < last["own"] - first["own"] <= last["busy"] - first["busy"] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)],
+)
+def test_when_one_fails_the_other_is_ended(script, code, start):
+    pod = start(["server", "worker"], do={"worker": script, "server": "time.sleep(60)"})
+    begin = time.monotonic()
+    ended, _, own = pod.end()
+    assert ended == code
+    assert time.monotonic() - begin < 10
+    assert {"ended": "server-0", "code": -signal.SIGTERM} in own
+
+
+def test_when_told_to_leave_it_ends_all(start):
+    stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(60)"
+    pod = start(["server", "worker"], do={"server": stubborn, "worker": "time.sleep(60)"})
+    pids = []
+    for line in pod.process.stdout:
+        if " I am " in line:
+            pids.append(int(line.split()[-1]))
+        if "deaf" in line:
+            break
+    pod.process.terminate()
+    assert pod.process.wait(10) != 0
+    eventually(lambda: running(pids) == [])
+
+
+def test_it_waits_for_the_name_of_whom_it_depends_on(start):
+    hosts = {"scheduler": ["nobody.invalid:9000"], "worker": ["w:9001"]}
+    pod = start(["worker"], hosts=hosts, meet=["scheduler"], rendezvous=1.0)
+    code, printed, own = pod.end()
+    assert code == 1
+    assert "worker-0! nobody.invalid had no address within 1 s" in printed
+    assert own[-1] == {"lines": len(printed)}
+
+
+def test_it_knows_the_addresses_it_needs_and_its_own(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    pod = start(["worker"], index=1, hosts=hosts, meet=["server"])
+    _, printed, _ = pod.end()
+    (line,) = (line for line in printed if '"server"' in line and "| {" in line)
+    assert json.loads(line.partition("| ")[2]) == {
+        "server": ["127.0.0.1:9000"], "worker": ["w-0:9001", "127.0.0.1:9001"],
+    }  # fmt: skip
+
+
+def test_a_server_leaves_after_the_last_worker(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    server = start(["server"], do={"server": WAIT}, **job)
+    first = start(["worker"], index=0, **job)
+    assert first.end()[0] == 0
+    time.sleep(0.5)
+    assert server.process.poll() is None
+    assert start(["worker"], index=1, **job).end()[0] == 0
+    code, _, own = server.end()
+    assert code == 0 and {"ended": "server-0", "code": 0} in own
+
+
+def test_a_worker_that_fails_does_not_end_the_server(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    server = start(["server"], do={"server": WAIT}, **job)
+    assert start(["worker"], do={"worker": "sys.exit(1)"}, **job).end()[0] == 1
+    time.sleep(0.5)
+    assert server.process.poll() is None
