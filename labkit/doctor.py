@@ -69,7 +69,8 @@ def examine() -> list[Check]:
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
         machine = [python(), system(), cores(), memory(), busy, shared_memory(), libraries()]
-        return [*machine, outputs(), *datasets(), *(check.result() for check in imports)]
+        rest = [outputs(), *datasets(), cluster()]
+        return [*machine, *rest, *(check.result() for check in imports)]
 
 
 def render(checks: list[Check]) -> str:
@@ -241,6 +242,19 @@ def datasets() -> list[Check]:
         else:
             checks.append(Check(name, True, "fetched and verified"))
     return checks
+
+
+def cluster() -> Check:
+    """Look whether the cluster of the user's kubeconfig would take trials; none is needed."""
+    from .cluster import Cluster, ClusterError
+
+    try:
+        there = Cluster()
+        count = sum(1 for _ in there.list("Job"))
+    except ClusterError as error:
+        return Check("cluster", None, "none that can be used", str(error))
+    found = f"namespace {there.namespace!r} at {there.address}, {count} Jobs of labkit's"
+    return Check("cluster", True, found)
 
 
 def framework(name: str, modules: tuple[str, ...]) -> Check:

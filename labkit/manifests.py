@@ -27,6 +27,9 @@ RENDEZVOUS = 120.0
 KEEP = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
+LATE = 30
+"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
+
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
 
@@ -107,7 +110,7 @@ def render(
     environment.filters["yaml"] = json.dumps  # JSON is YAML, on one line
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline), keep_seconds=KEEP, owner_uid=owner_uid,
+        deadline=math.ceil(deadline) + LATE, keep_seconds=KEEP, owner_uid=owner_uid,
         image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
         files=files | {"job.json": json.dumps(job)},
     )  # fmt: skip

@@ -27,6 +27,15 @@ def connect():
     return config.new_client_from_config(os.environ[ADMIN])
 
 
+def toml(value):
+    """Return a value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {toml(v)}" for name, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
 class Namespace:
     """A namespace of its own, and a service account in it that has templates/rbac.yaml's Role.
 
@@ -76,7 +85,7 @@ class Namespace:
 
     def configure(self, **settings):
         """Write ``cluster.toml``."""
-        lines = [f"{name} = {json.dumps(value)}" for name, value in (SETTINGS | settings).items()]
+        lines = [f"{name} = {toml(value)}" for name, value in (SETTINGS | settings).items()]
         self.settings.write_text("\n".join(lines))
 
     def pods(self):

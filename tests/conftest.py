@@ -21,6 +21,23 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("unhurried")
 
 
+def pytest_addoption(parser):
+    """Let the grid of faults in a cluster, which takes minutes a round, be asked for."""
+    parser.addoption("--chaos", type=int, default=0, metavar="ROUNDS", help="of faults in pods")
+
+
+def pytest_generate_tests(metafunc):
+    """Repeat what is to be repeated."""
+    if "chaos_round" in metafunc.fixturenames:
+        metafunc.parametrize("chaos_round", range(metafunc.config.getoption("chaos")))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what nobody asked for, rather than report it as skipped."""
+    if not config.getoption("chaos"):
+        items[:] = [item for item in items if "chaos_round" not in item.fixturenames]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_place(tmp_path_factory):
     """Keep outputs, and the lock of those who measure on this machine, to the tests."""

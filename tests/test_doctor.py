@@ -143,3 +143,9 @@ def test_rendering_aligns_and_marks():
     assert do == " " * 12 + "Do this." and verdict.endswith("mid.")
     assert max(map(len, text.splitlines())) <= 99
     assert "mid" not in doctor.render([Check("a", True, "one")])
+
+
+def test_no_cluster_is_no_fault(monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    check = doctor.cluster()
+    assert check.ok is None and "no usable kubeconfig" in check.advice

@@ -15,7 +15,7 @@ from clusters import ADMIN, Namespace
 from kubernetes import client
 from processes import eventually
 
-from labkit import manifests
+from labkit import doctor, manifests
 from labkit.cli import main
 from labkit.cluster import SETTINGS as CLUSTER_FILE
 from labkit.cluster import ClusterError
@@ -220,9 +220,46 @@ def test_pod_deleted(framework, role, namespace, store):
     assert "was deleted while training by somebody else" in error
 
 
+FIRST, LAST = "worker-0", "worker-1"
+PHASES = {
+    # when: what is waited for, who is held back meanwhile, the values of the trial
+    "before ready": ((None, "start"), None, ENDLESS),
+    "at the barrier": ((FIRST, "ready"), (LAST, "start"), ENDLESS),
+    "while training": ((FIRST, "step"), None, ENDLESS),
+    "at the end": ((FIRST, "end"), (LAST, "barrier"), {"steps": 400}),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(("framework", "role"), ROLES)
+def test_chaos(framework, role, phase, chaos_round, namespace, store):
+    """A process killed and a pod deleted, in turns: the trial fails plainly, or ends right."""
+    (who, kind), slow, values = PHASES[phase]
+    victim = f"{role}-0"
+    if (framework, role, phase) == ("tensorflow", "worker", "at the end"):
+        victim = LAST  # the first one is gone at once
+    struck = []
+
+    def strike(event):
+        here = (f"{event.get('role')}-{event.get('index')}", event["kind"])
+        if here == slow:
+            namespace.kill(LAST, "STOP")
+        if here == (who or victim, kind) and not struck:
+            struck.append(time.monotonic())
+            (namespace.delete_pod if chaos_round % 2 else namespace.kill)(victim)
+
+    broken = trial(framework, workers=2, **values)
+    try:
+        error, _ = failing([broken], store, watch=strike, deadline=120)
+        assert time.monotonic() - struck[0] < 30
+        assert "was ended by SIGKILL" in error or "was deleted" in error or "left" in error
+    finally:
+        print(f"CHAOS {framework} {role} {phase}: {time.monotonic() - struck[0]:.1f} s")
+
+
 def test_diverged(namespace, store):
     """A loss that is no number is a result."""
-    table = run([trial(learning_rate=1e30)], store).table
+    table = run([trial(learning_rate=3e38)], store).table
     assert table.iloc[0].status == "diverged"
 
 
@@ -236,8 +273,9 @@ def test_a_log_that_is_rotated(namespace, store):
     def strike(event):
         if event["kind"] == "step" and not made.is_set():
             made.set()
-            noise = "head -c 12000000 /dev/zero | tr '\\0' x | fold -w 1000"
-            namespace.execute("worker-0", f"({noise}; echo) > /proc/1/fd/1")
+            noise = "import os; out = os.open('/proc/1/fd/1', os.O_WRONLY)\n"
+            noise += "for _ in range(12000): os.write(out, b'x' * 1000 + b'\\n')"
+            namespace.execute("worker-0", f'python3 -c "{noise}"')
 
     one = trial(steps=1500)
     results = run([one], store, watch=strike)
@@ -477,6 +515,8 @@ def test_commands(namespace, start_labkit):
         done = CliRunner().invoke(main, arguments)
         return done.exit_code, done.output
 
+    check = doctor.cluster()
+    assert check.ok and namespace.name in check.found
     assert labkit("ps") == (0, f"no trials in namespace '{namespace.name}'\n")
     assert labkit("clean") == (0, f"nothing of labkit's is in namespace '{namespace.name}'\n")
     one = trial(workers=2, **ENDLESS)

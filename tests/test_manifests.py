@@ -141,7 +141,7 @@ def test_nothing_stays_for_ever_or_is_tried_twice():
         assert (owner["name"], owner["uid"]) == (first["metadata"]["name"], "1234")
     for job in of_kind(objects, "Job"):
         spec = job["spec"]
-        assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 60)
+        assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 60 + manifests.LATE)
         assert 0 < spec["ttlSecondsAfterFinished"] < 86400
         assert job["metadata"]["annotations"]["labkit/identity"] == made_runs.trial().identity
         assert float(job["metadata"]["annotations"]["labkit/submitted"]) == 17.5

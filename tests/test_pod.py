@@ -1,5 +1,7 @@
 """What a pod starts, in processes of this machine: no cluster is needed."""
 
+import base64
+import hashlib
 import json
 import os
 import shutil
@@ -7,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
+from datetime import datetime
 
 import pytest
 from processes import eventually, running
@@ -90,11 +94,24 @@ def test_lines_carry_their_replicas_name(start):
     }  # fmt: skip
 
 
-def test_it_counts_its_lines(start):
-    code, printed, own = start(["worker"], do={"worker": "print('x\\n' * 5000, end='')"}).end()
+def copy_of(printed):
+    """Return the lines that a pod has printed, from the copy at its end."""
+    packed = "".join(line.removeprefix("@copy ") for line in printed if line.startswith("@copy "))
+    whole = zlib.decompress(base64.b64decode(packed))
+    assert printed[-1] == f"@copied {hashlib.sha256(whole).hexdigest()}"
+    return [line.partition(" ") for line in whole.decode().splitlines()]
+
+
+def test_it_prints_all_once_more(start):
+    code, printed, _ = start(["worker"], do={"worker": "print('x\\n' * 5000, end='')"}).end()
     assert code == 0
-    assert own[-1] == {"lines": len(printed)}
-    assert len(printed) > 5000
+    stamps, _, lines = zip(*copy_of(printed), strict=True)
+    assert list(lines) == [line for line in printed if not line.startswith("@cop")]
+    assert len(lines) > 5000
+    assert list(stamps) == sorted(stamps)
+    assert max(map(len, printed)) < 16_000
+    age = time.time() - datetime.fromisoformat(stamps[0]).timestamp()
+    assert 0 <= age < 30
 
 
 def test_it_says_how_busy_the_node_is(start):
@@ -137,10 +154,10 @@ def test_when_told_to_leave_it_ends_all(start):
 def test_it_waits_for_the_name_of_whom_it_depends_on(start):
     hosts = {"scheduler": ["nobody.invalid:9000"], "worker": ["w:9001"]}
     pod = start(["worker"], hosts=hosts, meet=["scheduler"], rendezvous=1.0)
-    code, printed, own = pod.end()
+    code, printed, _ = pod.end()
     assert code == 1
     assert "worker-0! nobody.invalid had no address within 1 s" in printed
-    assert own[-1] == {"lines": len(printed)}
+    assert copy_of(printed)
 
 
 def test_it_knows_the_addresses_it_needs_and_its_own(start):

@@ -102,6 +102,9 @@ def test_conda_users_get_the_same_versions():
         assert canonicalize_name(requirement.name) in installed
 
 
+PACKAGES = {"tensorflow": "tensorflow-cpu", "yaml": "pyyaml"}
+
+
 def test_what_labkit_imports_is_declared():
     own = {"labkit", *(path.stem for path in (ROOT / "labkit" / "trainers").glob("*.py"))}
     declared = {canonicalize_name(requirement.name) for requirement in RUNTIME}
@@ -116,7 +119,7 @@ def test_what_labkit_imports_is_declared():
             for module in {name.partition(".")[0] for name in names}:
                 if module in own or module in sys.stdlib_module_names:
                     continue
-                name = canonicalize_name({"tensorflow": "tensorflow-cpu", "yaml": "pyyaml"}.get(module, module))
+                name = canonicalize_name(PACKAGES.get(module, module))
                 assert name in declared, f"{path.relative_to(ROOT)} imports {module}"
 
 

@@ -1,18 +1,21 @@
 """The Kubernetes launcher: a trial's replicas run in the pods of a cluster.
 
 What is shown while a trial runs comes from logs that are read again and again, a few at a time;
-what is kept is each pod's log read whole when the pod has ended, and counted. A labkit that comes
-back after it was killed finds a trial's objects by their name and goes on with them.
+what is kept is the copy of it all that each pod prints when it ends. A labkit that comes back
+after it was killed finds a trial's objects by their name and goes on with them.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import itertools
 import json
 import re
 import threading
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +39,7 @@ POLL = 1.0
 PODS_A_SECOND = 100
 """How many pods are looked at in a second, at most; of a larger trial each one less often."""
 
-OWN_LINE = b"@pod "
+OWN_LINE, COPY, COPIED = b"@pod ", b"@copy", b"@copied"
 LINE = re.compile(rb"(?P<replica>[a-z]+-[0-9]+)(?P<stream>[|!]) (?P<text>.*)", re.DOTALL)
 
 UNPULLABLE = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
@@ -107,7 +110,7 @@ class _Pod:
     index: int
     status: dict[str, Any] = field(default_factory=dict)
     node: str = ""
-    deleted: bool = False
+    deleted_at: float | None = None
     since: str = ""
     complete: bool = False
     due: float = 0.0
@@ -122,7 +125,11 @@ class _Pod:
 
     @property
     def broken(self) -> bool:
-        return self.phase != "Succeeded" and (self.phase == "Failed" or self.deleted)
+        return self.phase == "Failed" or (self.phase != "Succeeded" and self.deleted)
+
+    @property
+    def deleted(self) -> bool:
+        return self.deleted_at is not None
 
     @property
     def containers(self) -> list[dict[str, Any]]:
@@ -217,7 +224,6 @@ class _Attempt:
 
     def watch_over(self) -> dict[str, Any]:
         """Return the circumstances of the run when all pods have ended as they should."""
-        begin = time.monotonic()
         pause = max(POLL, sum(self.expected.values()) / PODS_A_SECOND)
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="labkit-logs") as pool:
             while True:
@@ -229,7 +235,7 @@ class _Attempt:
                     break
                 self._check_jobs()
                 now = time.monotonic()
-                if now - begin > self.deadline:
+                if time.time() - self.submitted > self.deadline:
                     self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
                 if now - self.progressed > STALL:
                     self._fail_late(f"has shown no sign of life for {STALL:g} s")
@@ -256,9 +262,12 @@ class _Attempt:
             if item["status"] != pod.status:
                 self.progressed = time.monotonic()
             pod.status, pod.node = item["status"], item["spec"].get("nodeName", "")
-            pod.deleted = "deletionTimestamp" in meta
+            if "deletionTimestamp" in meta:
+                grace = meta.get("deletionGracePeriodSeconds", 0)
+                pod.deleted_at = _seconds(meta["deletionTimestamp"]) - grace
         for pod in self.pods.values():
-            pod.deleted |= pod.name not in seen
+            if pod.name not in seen and not pod.deleted:
+                pod.deleted_at = 0.0  # at once, by force
         self._tell_roles()
 
     def _tell_roles(self) -> None:
@@ -281,6 +290,7 @@ class _Attempt:
     def _check_pods(self) -> None:
         """Raise for the first pod that has failed, or that cannot start."""
         if any(pod.broken for pod in self.pods.values()):
+            self._check_deadlines()
             self._fail_pods()
         for pod in self.pods.values():
             if problem := _cannot_start(pod, self.cluster.settings.image):
@@ -298,7 +308,7 @@ class _Attempt:
         since = min(_seconds(c["lastTransitionTime"]) for _, c in homeless)
         if time.time() - since < self.cluster.settings.wait_for_room:
             return
-        pod, condition = homeless[0]
+        pod, condition = max(homeless, key=lambda pair: pair[0].component == "worker")
         asked = self._asked(pod.component)
         placed = sum(bool(p.node) for p in self.pods.values())
         raise NoRoomForTrial(
@@ -327,13 +337,10 @@ class _Attempt:
                 raise TrialFailed(
                     f"{self.trial.name}: its Job {name} was deleted by somebody else"
                 )
-            for condition in jobs[name]["status"].get("conditions", []):
-                if condition["type"] != "Failed" or condition["status"] != "True":
-                    continue
-                if condition["reason"] == "DeadlineExceeded":
-                    self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
+            if failed := _failed(jobs[name]):
                 self._look()
-                self._fail_pods(condition["message"])
+                self._check_deadlines()
+                self._fail_pods(failed["message"])
         there = defaultdict(int)
         for pod in self.pods.values():
             there[pod.component] += 1
@@ -342,6 +349,12 @@ class _Attempt:
                 continue
             for said in self.cluster.refusals(f"{self.name}-{kind}"):
                 self._fail_refused(kind, said)
+
+    def _check_deadlines(self) -> None:
+        """Raise if the cluster has ended a Job because it took too long."""
+        reasons = {_failed(job).get("reason") for job in self.cluster.list("Job", self.selector)}
+        if "DeadlineExceeded" in reasons:
+            self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
 
     def _fail_refused(self, kind: str, said: str) -> None:
         where = f"{self.trial.name}: pods of {kind}s cannot be made: "
@@ -373,13 +386,14 @@ class _Attempt:
                 stamp, _, text = line.partition(b" ")
                 if stamp.decode() > pod.since:
                     pod.since = stamp.decode()
-                    file.write(line + b"\n")
+                    if not text.startswith(COPY):
+                        file.write(line + b"\n")
                     self._take(pod, text)
 
     def _take(self, pod: _Pod, text: bytes) -> None:
         """Learn from a line of a log, and show its event."""
-        if text.startswith(OWN_LINE):
-            pod.complete |= b'"lines"' in text
+        if text.startswith(COPIED):
+            pod.complete = True
         elif event := runs.event_in(text):
             self.progressed = time.monotonic()
             with self._lock:
@@ -387,28 +401,31 @@ class _Attempt:
             self._tell(event)
 
     def _read_whole(self, pod: _Pod) -> None:
-        """Read the log of a pod that has ended, all of it.
+        """Read the log of a pod that has ended, all of it: the copy at its end.
 
         Raises
         ------
         TrialFailed
-            If lines are missing even so.
+            If it is not whole.
         """
-        found = due = 0
         for _ in range(5):
-            with contextlib.suppress(ClusterError):
-                before = self._file(pod)
-                whole = before.with_suffix(".whole")
-                with self.cluster.log(pod.name) as lines, whole.open("wb") as file:
+            with contextlib.suppress(ClusterError, zlib.error, ValueError):
+                packed, due = [], b""
+                with self.cluster.log(pod.name) as lines:
                     for line in lines:
-                        file.write(line + b"\n")
-                found, due = _merge(before, whole)
-                if found == due:
+                        kind, _, rest = line.partition(b" ")[2].partition(b" ")
+                        if kind == COPY:
+                            packed.append(rest)
+                        elif kind == COPIED:
+                            due = rest
+                whole = zlib.decompress(base64.b64decode(b"".join(packed)))
+                if hashlib.sha256(whole).hexdigest().encode() == due:
+                    self._file(pod).write_bytes(whole)
                     return
             time.sleep(1.0)
         raise TrialFailed(
-            f"{self.trial.name}: {pod}: of the {due or 'unknown number of'} lines that it printed "
-            f"{found} could be read. Does something shorten the node's logs?"
+            f"{self.trial.name}: the log of {pod} cannot be read whole. Does something shorten or "
+            f"change the logs of node {pod.node}?"
         )
 
     def _file(self, pod: _Pod) -> Path:
@@ -534,8 +551,10 @@ class _Attempt:
         self._split_logs()
         if not bad:
             raise TrialFailed(f"{self.trial.name}: {said or 'its pods were deleted'}")
-        # Pods that a Job takes down with it come after the one that failed.
-        own = {n: v for n, v in bad.items() if _ended_itself(v[0])} or bad
+        # A Job takes its other pods down with the one that failed: they are deleted, and later.
+        itself = {n: v for n, v in bad.items() if not v[0].deleted}
+        began = min((v[0].deleted_at for v in bad.values() if v[0].deleted), default=0.0)
+        own = itself or {n: v for n, v in bad.items() if v[0].deleted_at == began}
         # Of two replicas in a pod, the one that was ended by the pod is not the cause.
         first = {n: v for n, v in own.items() if v[1] not in (0, -15)} or own
         name = self.replicas.first_cause(first)
@@ -570,9 +589,10 @@ def _cannot_start(pod: _Pod, image: str) -> str:
     return ""
 
 
-def _ended_itself(pod: _Pod) -> bool:
-    """Whether a pod has failed without having been asked to leave."""
-    return pod.phase == "Failed" and not pod.deleted
+def _failed(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a Job's condition that it has failed; empty if it has not."""
+    conditions = job["status"].get("conditions", [])
+    return next((c for c in conditions if c["type"] == "Failed" and c["status"] == "True"), {})
 
 
 def _why(pod: _Pod, memory: str) -> str:
@@ -595,37 +615,9 @@ def _why(pod: _Pod, memory: str) -> str:
             return f"had to leave {{phase}} for a pod of higher priority: {said}"
         case "DeletionByTaintManager" | "DeletionByPodGC":
             return f"lost its node {pod.node} {{phase}}: {said}"
-    if pod.deleted and pod.phase != "Failed":
+    if pod.deleted:
         return "was deleted {phase} by somebody else"
     return ""
-
-
-def _merge(before: Path, whole: Path) -> tuple[int, int]:
-    """Join what was read of a log while it grew with what is there of it at its end.
-
-    The latter is what counts; the former has what the node has thrown away meanwhile. Returns how
-    many lines there are, and how many the pod says it printed (0 if it did not say).
-    """
-    with whole.open("rb") as file:
-        first = file.readline().partition(b" ")[0]
-    joined = whole.with_suffix(".joined")
-    count = due = 0
-    with joined.open("wb") as out:
-        earlier = before.open("rb") if before.exists() else contextlib.nullcontext([])
-        with earlier as old, whole.open("rb") as new:
-            kept = (line for line in old if line.partition(b" ")[0] < first)
-            for line in itertools.chain(kept, new):
-                text = line.partition(b" ")[2]
-                own = text.startswith(OWN_LINE)
-                if not own and not LINE.fullmatch(text):
-                    continue  # not the pod's
-                out.write(line)
-                count += 1
-                if own and b'"lines"' in text:
-                    due = json.loads(text[len(OWN_LINE) :])["lines"]
-    whole.unlink()
-    joined.replace(before)
-    return count, due
 
 
 def _seconds(stamp: str) -> float:

@@ -3,12 +3,16 @@
 A server beside a worker shares the worker's container, and so its CPU limit. What the replicas
 print goes through this process line by line, each line with its replica's name in front: `|` for
 standard output, `!` for standard error. Lines of its own begin with `@pod`: on what it runs, once
-a second how busy the node is, how each replica ended, and last how many lines there were.
+a second how busy the node is, and how each replica ended. At the end it prints all once more,
+packed, in lines that begin with `@copy`, and its checksum: a node that rotates its logs throws the
+beginning away, and then gives no more than the rest.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -17,14 +21,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import zlib
+from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).parent
 CONTROL_PORT = 9003
 SAMPLE_EVERY = 1.0
 GRACE = 2.0
+COPY_LINE = 12_000  # bytes; the runtime would break much longer lines
+COPY_MOST = 32 << 20  # bytes kept for the copy
 
 
 class Pod:
@@ -42,15 +51,17 @@ class Pod:
         self.job, self.roles = job, roles
         self.index = int(os.environ["JOB_COMPLETION_INDEX"])
         self.until = time.monotonic() + job["rendezvous"]
-        self.lines = 0
         self.lock = threading.Lock()
+        self.kept = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pod runs
         self.replicas: dict[str, subprocess.Popen[bytes]] = {}
 
     def say(self, line: bytes) -> None:
-        """Print one whole line."""
+        """Print one whole line, and keep it with the time."""
+        line = line if line.endswith(b"\n") else line + b"\n"
         with self.lock:
-            self.lines += 1
-            os.write(1, line if line.endswith(b"\n") else line + b"\n")
+            os.write(1, line)
+            if self.kept.tell() < COPY_MOST:
+                self.kept.write(datetime.now(UTC).isoformat().encode() + b" " + line)
 
     def report(self, **fields) -> None:
         """Print a line of our own."""
@@ -68,8 +79,18 @@ class Pod:
         except TimeoutError as error:
             self.say(f"{self.roles[-1]}-{self.index}! {error}".encode())
             code = 1
-        self.report(lines=self.lines + 1)
+        self.copy()
         return code
+
+    def copy(self) -> None:
+        """Print all once more."""
+        with self.lock:
+            self.kept.seek(0)
+            whole = self.kept.read()
+        packed = base64.b64encode(zlib.compress(whole, 9))
+        for begin in range(0, len(packed), COPY_LINE):
+            os.write(1, b"@copy " + packed[begin : begin + COPY_LINE] + b"\n")
+        os.write(1, b"@copied " + hashlib.sha256(whole).hexdigest().encode() + b"\n")
 
     def hosts(self) -> dict[str, list[str]]:
         """Return where all replicas are, with the addresses of those that this one must know."""
