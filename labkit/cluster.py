@@ -38,6 +38,9 @@ PATIENCE = 25.0
 FIRST_PATIENCE = 5.0
 """The same for one that has never answered."""
 
+FORCE_AFTER = 10.0
+"""Seconds after which a pod that was told to leave is no longer waited for."""
+
 CONNECTIONS = 8
 """To the API server, at most."""
 
@@ -192,12 +195,11 @@ class Cluster:
         """Delete the Jobs, Services and ConfigMaps with these labels; pods follow their Jobs."""
         for kind in OWNED:
             for item in list(self.list(kind, selector)):
-                name = item["metadata"]["name"]
-                with contextlib.suppress(NotFound):
-                    self._ask(
-                        "DELETE", kind, f"delete {kind} {name}", name=name,
-                        body={"propagationPolicy": "Background"},
-                    )  # fmt: skip
+                self._delete(kind, item["metadata"]["name"], propagationPolicy="Background")
+
+    def _delete(self, kind: str, name: str, **how: Any) -> None:
+        with contextlib.suppress(NotFound):
+            self._ask("DELETE", kind, f"delete {kind} {name}", name=name, body=how)
 
     def left(self, selector: str) -> list[str]:
         """Return what there is of Jobs, pods, Services and ConfigMaps with these labels."""
@@ -210,19 +212,25 @@ class Cluster:
     def remove_and_check(self, selector: str, patience: float = 60.0) -> None:
         """Delete everything with these labels, and return when it is gone.
 
+        Pods whose node does not end them are taken out of the cluster's books by force.
+
         Raises
         ------
         ClusterError
             If something is still there after `patience` seconds.
         """
         self.remove(selector)
-        until = time.monotonic() + patience
+        begin, forced = time.monotonic(), False
         while left := self.left(selector):
-            if time.monotonic() > until:
+            if not forced and time.monotonic() - begin > FORCE_AFTER:
+                forced = True
+                for pod in list(self.list("Pod", selector)):
+                    self._delete("Pod", pod["metadata"]["name"], gracePeriodSeconds=0)
+            if time.monotonic() - begin > patience:
                 raise ClusterError(
                     f"deleted {patience:g} s ago, but still there: {', '.join(left[:5])}"
                     + f" and {len(left) - 5} more" * (len(left) > 5)
-                    + ". Pods stay while their node does not answer: kubectl get nodes"
+                    + f". kubectl get all -n {self.namespace} -l {selector} shows it."
                 )
             time.sleep(0.3)
 

@@ -297,7 +297,7 @@ def test_no_room(namespace, store):
     namespace.configure(cpu_request=1.0, wait_for_room=2)
     error, seconds = failing([trial(workers=30)], store)
     assert "pods find no node" in error
-    assert "Each worker asks for cpu 1 and memory 50Mi" in error
+    assert "Each worker asks for cpu 1.0 and memory 50Mi" in error
     assert "Insufficient cpu" in error
     assert seconds < 40
 

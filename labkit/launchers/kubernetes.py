@@ -132,6 +132,11 @@ class _Pod:
         return self.deleted_at is not None
 
     @property
+    def disrupted(self) -> bool:
+        """Whether the cluster itself has ended it, and says why."""
+        return bool(self.condition("DisruptionTarget"))
+
+    @property
     def containers(self) -> list[dict[str, Any]]:
         return self.status.get("containerStatuses", [])
 
@@ -543,7 +548,7 @@ class _Attempt:
                 continue
             self._read_live(pod)
             codes = {r["ended"]: r["code"] for r in self._reports(pod) if "ended" in r}
-            for role in manifests.pods_of(self.trial)[pod.component]:
+            for role in reversed(manifests.pods_of(self.trial)[pod.component]):  # workers first
                 name = f"{role}-{pod.index}"
                 code = codes.get(name, 0)
                 if code or (name not in codes and not self.replicas.finished(name)):
@@ -552,7 +557,7 @@ class _Attempt:
         if not bad:
             raise TrialFailed(f"{self.trial.name}: {said or 'its pods were deleted'}")
         # A Job takes its other pods down with the one that failed: they are deleted, and later.
-        itself = {n: v for n, v in bad.items() if not v[0].deleted}
+        itself = {n: v for n, v in bad.items() if not v[0].deleted or v[0].disrupted}
         began = min((v[0].deleted_at for v in bad.values() if v[0].deleted), default=0.0)
         own = itself or {n: v for n, v in bad.items() if v[0].deleted_at == began}
         # Of two replicas in a pod, the one that was ended by the pod is not the cause.
