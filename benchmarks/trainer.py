@@ -1,6 +1,6 @@
 """What our trainer costs: its steady throughput against a bare loop of the same framework.
 
-    python benchmarks/trainer.py [--pairs 5]
+    python benchmarks/trainer.py [--pairs 5] [--only tensorflow-lstm]
 
 Trainer and bare loop run in turn, each held to the same core, so that a drifting machine meets
 both; the ratio is taken pair by pair. `single` is the trainer without distribution (the ratio that
@@ -46,12 +46,16 @@ def main():
     """Print a row for each framework, model and strategy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
-    pairs = parser.parse_args().pairs
+    parser.add_argument("--only", default="", help="framework-model")
+    args = parser.parse_args()
+    pairs = args.pairs
     here = provenance.machine()
     print(f"{here['cpu_model']}, {here['cores']} cores, revision {provenance.revision()}")
     print("framework   model   strategy   ratio to bare (median, 95 % of the mean)   pairs")
     for framework in ("mxnet", "tensorflow"):
         for model, case in CASES.items():
+            if args.only not in ("", f"{framework}-{model}"):
+                continue
             ratios = {"single": [], "async-ps": []}
             for _ in range(pairs):
                 for strategy, found in ratios.items():

@@ -346,7 +346,12 @@ def render(deadline: float, **values: Any) -> None:
     click.echo(render(trial, Settings.load(), deadline), nl=False)
 
 
-@main.group()
+@main.group(
+    epilog="""\b
+examples:
+  labkit image build mxnet
+  labkit image push mxnet"""
+)
 def image() -> None:
     """Build and push the container images in which trials run."""
 
