@@ -31,6 +31,7 @@ CASES = {
     "lstm": {"batch_size": 4, "learning_rate": 0.5, "steps": 20, "eval_samples": 60},
 }
 FRAMEWORKS = ["mxnet", "tensorflow"]
+both = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 
 def trial(framework="mxnet", model="lenet5", **values):
@@ -79,7 +80,7 @@ def failing(trials, store, **options):
 
 
 @pytest.mark.parametrize("model", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@both
 def test_a_trial_is_the_same_as_locally(framework, model, namespace, store, warm):
     """The same numbers come out, but for the times: one worker computes the same everywhere."""
     one = trial(framework, model)
@@ -150,9 +151,10 @@ def test_measurements_are_kept_apart(namespace, store):
 # --- labkit that ends -----------------------------------------------------------------------
 
 
-def test_killed_and_started_again(namespace, start_labkit, tmp_path):
+@both
+def test_killed_and_started_again(framework, namespace, start_labkit, tmp_path):
     """The trial goes on in the cluster, and the next labkit finishes with the same pods."""
-    values = {"framework": "mxnet", "model": "lenet5", **CASES["lenet5"] | {"steps": 400}}
+    values = {"framework": framework, "model": "lenet5", **CASES["lenet5"] | {"steps": 400}}
     labkit = start_labkit("kubernetes", **values)
     for event in labkit.events():
         if event["kind"] == "step":
@@ -266,7 +268,8 @@ def test_diverged(namespace, store):
 # --- logs -----------------------------------------------------------------------------------
 
 
-def test_a_log_that_is_rotated(namespace, store):
+@both
+def test_a_log_that_is_rotated(framework, namespace, store):
     """What the node has thrown away was read before: nothing is lost, nothing doubled."""
     made = threading.Event()
 
@@ -277,7 +280,7 @@ def test_a_log_that_is_rotated(namespace, store):
             noise += "for _ in range(12000): os.write(out, b'x' * 1000 + b'\\n')"
             namespace.execute("worker-0", f'python3 -c "{noise}"')
 
-    one = trial(steps=1500)
+    one = trial(framework, steps=1500)
     results = run([one], store, watch=strike)
     assert results.table.iloc[0].status == "finished"
 
@@ -449,7 +452,8 @@ def test_unreachable(namespace, store, monkeypatch, tmp_path):
     assert seconds < 30
 
 
-def test_api_server_restarted(namespace, store):
+@both
+def test_api_server_restarted(framework, namespace, store):
     """Pods train on meanwhile, and nothing of what they say is lost."""
     restarted = []
 
@@ -458,7 +462,7 @@ def test_api_server_restarted(namespace, store):
             restarted.append(threading.Thread(target=restart_api_server))
             restarted[0].start()
 
-    results = run([trial(steps=600, workers=2)], store, watch=strike)
+    results = run([trial(framework, steps=600, workers=2)], store, watch=strike)
     restarted[0].join()
     assert results.table.iloc[0].status == "finished"
     assert results.steps["steps"].max() == 600

@@ -39,6 +39,9 @@ POLL = 1.0
 PODS_A_SECOND = 100
 """How many pods are looked at in a second, at most; of a larger trial each one less often."""
 
+EARLY = 50
+"""How many pods' logs are read while others have not started: all of any but a large trial."""
+
 OWN_LINE, COPY, COPIED = b"@pod ", b"@copy", b"@copied"
 LINE = re.compile(rb"(?P<replica>[a-z]+-[0-9]+)(?P<stream>[|!]) (?P<text>.*)", re.DOTALL)
 
@@ -235,7 +238,7 @@ class _Attempt:
                 looked = time.monotonic()
                 self._look()
                 self._check_pods()
-                list(pool.map(self._read_live, [p for p in self.pods.values() if p.started]))
+                list(pool.map(self._read_live, self._worth_reading()))
                 if self._all_succeeded():
                     break
                 self._check_jobs()
@@ -249,6 +252,11 @@ class _Attempt:
             list(pool.map(self._read_whole, self.pods.values()))
         self._split_logs()
         return self._circumstances()
+
+    def _worth_reading(self) -> list[_Pod]:
+        """Return the pods whose logs are to be read now: of many, a few until all have started."""
+        started = [pod for pod in self.pods.values() if pod.started]
+        return started if len(started) == sum(self.expected.values()) else started[:EARLY]
 
     def _look(self) -> None:
         """Learn how the pods are."""
@@ -264,9 +272,10 @@ class _Attempt:
                     int(labels["batch.kubernetes.io/job-completion-index"]),
                 ),
             )
-            if item["status"] != pod.status:
+            status = _essence(item["status"])
+            if status != pod.status:
                 self.progressed = time.monotonic()
-            pod.status, pod.node = item["status"], item["spec"].get("nodeName", "")
+            pod.status, pod.node = status, item["spec"].get("nodeName", "")
             if "deletionTimestamp" in meta:
                 grace = meta.get("deletionGracePeriodSeconds", 0)
                 pod.deleted_at = _seconds(meta["deletionTimestamp"]) - grace
@@ -577,6 +586,15 @@ class _Attempt:
     def _tell(self, event: dict[str, Any]) -> None:
         with self._lock:
             self._show(event)
+
+
+def _essence(status: dict[str, Any]) -> dict[str, Any]:
+    """Return of a pod's status what is asked for here: a thousand whole ones take much memory."""
+    kept = {name: status[name] for name in ("phase", "reason", "message") if name in status}
+    told = ("PodScheduled", "DisruptionTarget")
+    conditions = [c for c in status.get("conditions", []) if c["type"] in told]
+    states = [{"state": s["state"]} for s in status.get("containerStatuses", [])]
+    return kept | {"conditions": conditions, "containerStatuses": states}
 
 
 def _cannot_start(pod: _Pod, image: str) -> str:
