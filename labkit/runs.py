@@ -6,6 +6,7 @@ A finished run is a directory under ``outputs/runs``, named after its trial:
     run.json                how it went: status, circumstances, machine, revision
     <role>-<index>.log      what each replica printed, events and all else
     <role>-<index>.err      its standard error
+    pods/<pod>.log          in a cluster: all that each pod printed, with the time
     tensorboard/            the same events for TensorBoard
 
 It appears there in one step, when it is complete and checked. Until then it lies in ``.scratch``;

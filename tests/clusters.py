@@ -104,15 +104,24 @@ class Namespace:
         """Delete a pod at once, as kubectl delete --force does."""
         self.core.delete_namespaced_pod(self.pod_of(replica), self.name, grace_period_seconds=0)
 
-    def kill(self, replica, number=9):
-        """Send a signal to a replica's process inside its pod."""
+    def kill(self, replica):
+        """Kill a replica's process inside its pod."""
+        self.execute(replica, f"{self._find(replica)}; kill -9 $pid")
+
+    def hold_back(self, replica):
+        """Leave a replica's process a tenth of its time, for half a minute."""
+        loop = "kill -STOP $pid; sleep 0.09; kill -CONT $pid; sleep 0.01"
+        script = f"{self._find(replica)}; (for _ in $(seq 300); do {loop}; done) >/dev/null 2>&1 &"
+        self.execute(replica, script)
+
+    @staticmethod
+    def _find(replica):
+        """Return the shell's words for the process of a replica; they do not find themselves."""
         role, _, index = replica.rpartition("-")
-        # written so that the script does not find itself
-        self.execute(
-            replica,
+        return (
             "for p in /proc/[0-9]*; do "
             f"if tr '\\0' ' ' <$p/cmdline | grep -q -- '--role={role}[ ]--index={index} '; "
-            f"then kill -{number} ${{p#/proc/}}; fi; done",
+            "then pid=${p#/proc/}; fi; done"
         )
 
     def execute(self, replica, script):

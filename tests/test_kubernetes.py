@@ -245,7 +245,7 @@ def test_chaos(framework, role, phase, chaos_round, namespace, store):
     def strike(event):
         here = (f"{event.get('role')}-{event.get('index')}", event["kind"])
         if here == slow:
-            namespace.kill(LAST, "STOP")
+            namespace.hold_back(LAST)
         if here == (who or victim, kind) and not struck:
             struck.append(time.monotonic())
             (namespace.delete_pod if chaos_round % 2 else namespace.kill)(victim)
@@ -254,7 +254,8 @@ def test_chaos(framework, role, phase, chaos_round, namespace, store):
     try:
         error, _ = failing([broken], store, watch=strike, deadline=120)
         assert time.monotonic() - struck[0] < 30
-        assert "was ended by SIGKILL" in error or "was deleted" in error or "left" in error
+        assert f"{role} 0 " in error or victim.replace("-", " ") in error, error
+        assert "was ended by SIGKILL" in error or "was deleted" in error, error
     finally:
         print(f"CHAOS {framework} {role} {phase}: {time.monotonic() - struck[0]:.1f} s")
 

@@ -151,6 +151,18 @@ def test_when_told_to_leave_it_ends_all(start):
     eventually(lambda: running(pids) == [])
 
 
+def test_a_pod_that_is_told_to_leave_has_not_succeeded(start):
+    pod = start(["server"], do={"server": "print('here', flush=True)\n" + WAIT})
+    for line in pod.process.stdout:
+        if "here" in line:
+            break
+    time.sleep(0.5)
+    pod.process.terminate()
+    code, _, own = pod.end()
+    assert {"ended": "server-0", "code": 0} in own
+    assert code == 128 + signal.SIGTERM
+
+
 def test_it_waits_for_the_name_of_whom_it_depends_on(start):
     hosts = {"scheduler": ["nobody.invalid:9000"], "worker": ["w:9001"]}
     pod = start(["worker"], hosts=hosts, meet=["scheduler"], rendezvous=1.0)

@@ -116,7 +116,6 @@ class _Pod:
     deleted_at: float | None = None
     since: str = ""
     complete: bool = False
-    due: float = 0.0
 
     @property
     def phase(self) -> str:
@@ -307,7 +306,7 @@ class _Attempt:
             self._check_deadlines()
             self._fail_pods()
         for pod in self.pods.values():
-            if problem := _cannot_start(pod, self.cluster.settings.image):
+            if problem := _cannot_start(pod, self.image):
                 raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
         self._check_room()
 
@@ -560,7 +559,7 @@ class _Attempt:
             for role in reversed(manifests.pods_of(self.trial)[pod.component]):  # workers first
                 name = f"{role}-{pod.index}"
                 code = codes.get(name, 0)
-                if code or (name not in codes and not self.replicas.finished(name)):
+                if code or pod.deleted or not self.replicas.finished(name):
                     bad[name] = pod, code
         self._split_logs()
         if not bad:
@@ -604,8 +603,8 @@ def _cannot_start(pod: _Pod, image: str) -> str:
     if reason in UNPULLABLE:
         return (
             f"cannot get its image on node {pod.node} ({reason}: {message}). Is it built and "
-            "pushed to where the nodes look for it? labkit image build, labkit image push; "
-            f"`image` in cluster.toml says {image!r}."
+            "pushed to where the nodes look for it? labkit image build, labkit image push; by "
+            f"`image` in cluster.toml it is {image}."
         )
     if reason in UNSTARTABLE:
         return f"cannot be started on node {pod.node} ({reason}: {message})."

@@ -54,6 +54,7 @@ class Pod:
         self.lock = threading.Lock()
         self.kept = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pod runs
         self.replicas: dict[str, subprocess.Popen[bytes]] = {}
+        self.told_to_leave = False
 
     def say(self, line: bytes) -> None:
         """Print one whole line, and keep it with the time."""
@@ -146,6 +147,8 @@ class Pod:
         for pump in pumps:
             pump.join(GRACE)
         first = next((code for code in ended.values() if code), 0)
+        if first == 0 and self.told_to_leave:
+            first = -signal.SIGTERM  # however well it ended, it had not finished
         return 128 - first if first < 0 else first
 
     def pump(self, stream, tag: bytes) -> None:
@@ -153,7 +156,12 @@ class Pod:
         for line in stream:
             self.say(tag + line)
 
-    def end_all(self, *_) -> None:
+    def leave(self, *_) -> None:
+        """End because the pod is deleted."""
+        self.told_to_leave = True
+        self.end_all()
+
+    def end_all(self) -> None:
         """Ask all replicas to leave, and end those that do not."""
 
         def insist() -> None:
@@ -238,5 +246,5 @@ def machine() -> dict[str, str | int]:
 
 if __name__ == "__main__":
     pod = Pod(json.loads((HERE / "job.json").read_text()), sys.argv[1:])
-    signal.signal(signal.SIGTERM, pod.end_all)
+    signal.signal(signal.SIGTERM, pod.leave)
     raise SystemExit(pod.run())
