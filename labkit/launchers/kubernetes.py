@@ -113,7 +113,7 @@ class _Pod:
     index: int
     status: dict[str, Any] = field(default_factory=dict)
     node: str = ""
-    deleted_at: float | None = None
+    deletion: tuple[float, int] | None = None  # when, and the seconds it was given
     since: str = ""
     complete: bool = False
 
@@ -131,7 +131,7 @@ class _Pod:
 
     @property
     def deleted(self) -> bool:
-        return self.deleted_at is not None
+        return self.deletion is not None
 
     @property
     def disrupted(self) -> bool:
@@ -277,10 +277,10 @@ class _Attempt:
             pod.status, pod.node = status, item["spec"].get("nodeName", "")
             if "deletionTimestamp" in meta:
                 grace = meta.get("deletionGracePeriodSeconds", 0)
-                pod.deleted_at = _seconds(meta["deletionTimestamp"]) - grace
+                pod.deletion = _seconds(meta["deletionTimestamp"]) - grace, grace
         for pod in self.pods.values():
             if pod.name not in seen and not pod.deleted:
-                pod.deleted_at = 0.0  # at once, by force
+                pod.deletion = 0.0, 0  # at once, by force
         self._tell_roles()
 
     def _tell_roles(self) -> None:
@@ -566,8 +566,8 @@ class _Attempt:
             raise TrialFailed(f"{self.trial.name}: {said or 'its pods were deleted'}")
         # A Job takes its other pods down with the one that failed: they are deleted, and later.
         itself = {n: v for n, v in bad.items() if not v[0].deleted or v[0].disrupted}
-        began = min((v[0].deleted_at for v in bad.values() if v[0].deleted), default=0.0)
-        own = itself or {n: v for n, v in bad.items() if v[0].deleted_at == began}
+        began = min((v[0].deletion for v in bad.values() if v[0].deleted), default=None)
+        own = itself or {n: v for n, v in bad.items() if v[0].deletion == began}
         # Of two replicas in a pod, the one that was ended by the pod is not the cause.
         first = {n: v for n, v in own.items() if v[1] not in (0, -15)} or own
         name = self.replicas.first_cause(first)
