@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import math
 import re
 import threading
 import time
@@ -280,7 +281,7 @@ class _Attempt:
                 pod.deletion = _seconds(meta["deletionTimestamp"]) - grace, grace
         for pod in self.pods.values():
             if pod.name not in seen and not pod.deleted:
-                pod.deletion = 0.0, 0  # at once, by force
+                pod.deletion = math.inf, 0  # unseen, so who knows when
         self._tell_roles()
 
     def _tell_roles(self) -> None:
