@@ -157,12 +157,10 @@ class Cluster:
                 return
             query["continue"] = page["metadata"]["continue"]
 
-    def refusals(self, job: str) -> list[str]:
-        """Return why pods of a Job could not be created, newest first."""
-        fields = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
-        found = list(self.list("Event", selector="", fields=fields))
-        found.sort(key=lambda e: e.get("lastTimestamp") or e.get("eventTime") or "", reverse=True)
-        return [event["message"] for event in found]
+    def refusals(self, job: dict[str, Any]) -> list[str]:
+        """Return why pods of a Job, not of one before it of that name, could not be created."""
+        fields = f"involvedObject.uid={job['metadata']['uid']},reason=FailedCreate"
+        return [event["message"] for event in self.list("Event", selector="", fields=fields)]
 
     @contextlib.contextmanager
     def log(self, pod: str, since: str = "", follow: bool = False) -> Iterator[Iterator[bytes]]:

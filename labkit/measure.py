@@ -164,6 +164,7 @@ def _run_all(
                 yield error
         return
     queue, running = deque(trials), {}
+    accompanied: set[Trial] = set()  # those beside which others have run
     limit = launcher.parallel
     with ThreadPoolExecutor(limit, thread_name_prefix="labkit-trial") as pool:
         try:
@@ -171,14 +172,17 @@ def _run_all(
                 while queue and len(running) < limit:
                     trial = queue.popleft()
                     running[pool.submit(run, trial)] = trial
+                    if len(running) > 1:
+                        accompanied.update(running.values())
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     trial = running.pop(future)
                     try:
                         future.result()
                     except NoRoomForTrial as error:
-                        if running:  # there may be room when one of these has ended
+                        if trial in accompanied:  # there may be room when the others have ended
+                            accompanied.discard(trial)
                             queue.append(trial)
-                            limit = len(running)
+                            limit = max(1, len(running))
                         else:
                             yield error
                     except TrialFailed as error:

@@ -3,7 +3,7 @@
 import json
 
 from labkit import data
-from labkit.launchers.local import replicas_of
+from labkit.launchers.replicas import replicas_of
 from labkit.trainers.common import PREFIX
 from labkit.trials import Trial
 

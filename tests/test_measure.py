@@ -5,8 +5,10 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 
+import made_runs
 import pandas as pd
 import psutil
 import pytest
@@ -14,6 +16,7 @@ from processes import exit_code, fork
 
 from labkit import measure as measuring
 from labkit.data import DataError
+from labkit.launchers import NoRoomForTrial
 from labkit.launchers.replicas import replicas_of
 from labkit.measure import SweepFailed, measure
 from labkit.progress import REPORT
@@ -289,3 +292,76 @@ def test_twenty_interruptions(sweep, undisturbed, store):
     assert list((store.root / ".scratch").iterdir()) == []
     for server in psutil.Process().children():
         assert server.children(recursive=True) == []
+
+
+# --- several at once ------------------------------------------------------------------------
+
+
+class Place:
+    """A launcher with room for some trials, that would start more; what it runs is made up."""
+
+    def __init__(self, room, parallel, stops_at=None):
+        self.room, self.parallel, self.stops_at = room, parallel, stops_at
+        self.running, self.most, self.tries, self.stopped = 0, 0, 0, False
+        self.lock = threading.Lock()
+
+    def __call__(self, deadline):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def stop(self):
+        self.stopped = True
+
+    def run(self, trial, directory, watch):
+        with self.lock:
+            self.tries += 1
+            self.running += 1
+            self.most = max(self.most, self.running)
+            full = self.running > self.room
+        try:
+            time.sleep(0.05)
+            if full:
+                raise NoRoomForTrial(f"{trial.name}: no room")
+            made_runs.write(trial, directory)
+            return made_runs.RECORD
+        finally:
+            with self.lock:
+                self.running -= 1
+
+
+@pytest.mark.parametrize("room", [1, 2, 9])
+def test_trials_that_find_no_room_wait_for_others(room, store, monkeypatch):
+    place = Place(room, parallel=3)
+    monkeypatch.setitem(measuring.LAUNCHERS, "place", place)
+    sweep = [made_runs.trial(seed=seed) for seed in range(6)]
+    table = measure(sweep, "place", store=store).table
+    assert list(table.status) == ["finished"] * 6
+    assert list(table.seed) == list(range(6))
+    assert place.most <= 3 and place.tries >= 6
+
+
+def test_a_trial_that_finds_no_room_alone_fails(store, monkeypatch):
+    place = Place(0, parallel=2)
+    monkeypatch.setitem(measuring.LAUNCHERS, "place", place)
+    sweep = [made_runs.trial(seed=seed) for seed in range(3)]
+    with pytest.raises(SweepFailed, match="3 of 3 trials failed"):
+        measure(sweep, "place", store=store)
+    assert place.tries < 12
+
+
+def test_an_interrupt_stops_those_that_run(store, monkeypatch):
+    place = Place(9, parallel=2)
+    monkeypatch.setitem(measuring.LAUNCHERS, "place", place)
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure([made_runs.trial(seed=seed) for seed in range(3)], "place", store=store)
+    assert place.stopped

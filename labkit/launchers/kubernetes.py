@@ -361,7 +361,7 @@ class _Attempt:
         for kind, count in self.expected.items():
             if there[kind] == count or time.time() - self.submitted < 3:
                 continue
-            for said in self.cluster.refusals(f"{self.name}-{kind}"):
+            for said in self.cluster.refusals(jobs[f"{self.name}-{kind}"]):
                 self._fail_refused(kind, said)
 
     def _check_deadlines(self) -> None:
