@@ -255,7 +255,8 @@ def test_disk_full(framework, small_disk):
     saboteur.moment = ({"tensorflow": "server-0", "mxnet": "scheduler-0"}[framework], "start")
     with pytest.raises(LabkitError) as caught:
         measure([trial(framework)], store=store, watch=saboteur)
-    assert time.monotonic() - saboteur.struck < LIMIT
+    # Each log has the rest of its last page: up to a dozen events, half a second each, still fit.
+    assert time.monotonic() - saboteur.struck < LIMIT + 10
     assert f"{store.root} is full" in str(caught.value)
     nothing_is_left(store, saboteur)
     assert list(store.root.glob(".failed/*")) == []
