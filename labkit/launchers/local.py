@@ -8,6 +8,7 @@ way) shares the worker's cores; other servers and the scheduler may use any.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -41,6 +42,9 @@ STALL = 300.0
 
 WARM = "LABKIT_WARM"
 """Environment variable with a directory of warm processes, shared by the notebooks of a book."""
+
+LEAST_ROOM = 64 << 10
+"""Bytes free on disk below which a running trial is ended, as its logs will not be whole."""
 
 POLL = 0.05
 GRACE = 3.0
@@ -232,6 +236,9 @@ class _Attempt:
                     self._receive(POLL)
                 self._read_events()
                 self._fail()
+            if shutil.disk_usage(self.directory).free < LEAST_ROOM:
+                # The logs' last pages still take events for a while: do not wait for them.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.directory))
             now = time.monotonic()
             if now - self.launched > deadline:
                 self._fail_late(f"did not finish within its deadline of {deadline:g} s")
