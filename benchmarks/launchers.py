@@ -21,7 +21,13 @@ from labkit.metrics import interval
 from labkit.runs import Store
 from labkit.trials import Trial
 
-STEPS = {"mxnet": 150, "tensorflow": 200}
+STEPS = {
+    ("mxnet", 128): 150,
+    ("tensorflow", 128): 200,
+    ("mxnet", 512): 60,
+    ("tensorflow", 512): 80,
+}
+"""Of each framework and batch size: a larger batch computes more between two exchanges."""
 
 
 def timed(trial, launcher):
@@ -39,13 +45,13 @@ def main():
     pairs = parser.parse_args().pairs
     here = provenance.machine()
     print(f"{here['cpu_model']}, {here['cores']} cores, revision {provenance.revision()}")
-    print("framework   outside: local   cluster   throughput ratio (median, 95 % of the mean)")
+    print("framework  batch  outside: local  cluster  throughput ratio (median, 95 % of the mean)")
     low = False
-    for framework, steps in STEPS.items():
+    for (framework, batch_size), steps in STEPS.items():
         ratios, outside = [], {"local": [], "kubernetes": []}
         for number in range(pairs):
             trial = Trial(
-                framework=framework, model="lenet5", workers=2, batch_size=128,
+                framework=framework, model="lenet5", workers=2, batch_size=batch_size,
                 learning_rate=0.025, steps=steps, eval_samples=0, seed=1 + number,
             )  # fmt: skip
             rates = {}
@@ -55,7 +61,7 @@ def main():
             if all(rate == rate for rate in rates.values()):
                 ratios.append(rates["kubernetes"] / rates["local"])
         here, there = (f"{statistics.median(outside[name]):.1f} s" for name in outside)
-        row = f"{framework:11} {here:>14} {there:>9}   "
+        row = f"{framework:10} {batch_size:5} {here:>15} {there:>8}  "
         if not ratios:
             print(row + "not measured: overloaded", flush=True)
             continue

@@ -14,12 +14,14 @@ import os
 import time
 import tomllib
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from kubernetes.utils import parse_quantity
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import LabkitError
@@ -50,10 +52,14 @@ PATHS = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "Event": "/api/v1/namespaces/{namespace}/events",
+    "Node": "/api/v1/nodes",
+    "Pod of any namespace": "/api/v1/pods",
 }
 
 OWNED = ("Job", "Service", "ConfigMap")
 """What labkit creates."""
+
+RESOURCES = ("cpu", "memory")
 
 PAGE = 100
 """Objects in one answer."""
@@ -161,6 +167,30 @@ class Cluster:
         """Return why pods of a Job, not of one before it of that name, could not be created."""
         fields = f"involvedObject.uid={job['metadata']['uid']},reason=FailedCreate"
         return [event["message"] for event in self.list("Event", selector="", fields=fields)]
+
+    def free(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """Return how many cores and bytes of memory no pod has reserved on each node.
+
+        Raises
+        ------
+        ClusterError
+            If labkit may not know: it needs ``templates/rbac-nodes.yaml``.
+        """
+        room = {
+            node["metadata"]["name"]: [
+                parse_quantity(node["status"]["allocatable"][kind]) for kind in RESOURCES
+            ]
+            for node in self.list("Node", "")
+            if not node["spec"].get("unschedulable")
+        }
+        running = "status.phase!=Succeeded,status.phase!=Failed"
+        for pod in self.list("Pod of any namespace", "", running):
+            node = room.get(pod["spec"].get("nodeName"))
+            for container in pod["spec"]["containers"] if node else []:
+                requests = container["resources"].get("requests", {})
+                for i, kind in enumerate(RESOURCES):
+                    node[i] -= parse_quantity(requests.get(kind, 0))
+        return {name: (cpu, memory) for name, (cpu, memory) in room.items()}
 
     @contextlib.contextmanager
     def log(self, pod: str, since: str = "", follow: bool = False) -> Iterator[Iterator[bytes]]:
@@ -319,6 +349,12 @@ class Cluster:
             )
         kind = {404: NotFound, 409: Exists, 410: Expired}.get(status, ClusterError)
         return kind(f"{doing} in {where}: {said} (HTTP {status})")
+
+
+def failure(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a Job's condition that it has failed; empty if it has not."""
+    conditions = job["status"].get("conditions", [])
+    return next((c for c in conditions if c["type"] == "Failed" and c["status"] == "True"), {})
 
 
 def quota_used_up(namespace: str, said: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .cluster import INSTANCE, PART_OF, Cluster, ClusterError
+from .cluster import INSTANCE, PART_OF, Cluster, ClusterError, failure
 from .manifests import selector_of
 from .trials import nearest
 
@@ -46,9 +46,8 @@ def _state(jobs: list[dict[str, Any]]) -> str:
     for job in jobs:
         role = job["metadata"]["labels"]["app.kubernetes.io/component"]
         status, count = job["status"], job["spec"]["completions"]
-        failed = [c for c in status.get("conditions", []) if c["type"] == "Failed"]
-        if failed:
-            parts.append(f"{role} failed ({failed[0]['reason']})")
+        if failed := failure(job):
+            parts.append(f"{role} failed ({failed['reason']})")
         elif status.get("succeeded", 0) == count:
             parts.append(f"{role} done")
         else:

@@ -30,7 +30,7 @@ def connect():
 def toml(value):
     """Return a value as TOML writes it."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {toml(v)}" for name, v in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)

@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import manifests, runs
-from ..cluster import CONNECTIONS, Cluster, ClusterError, NoRoom, Settings, quota_used_up
+from ..cluster import CONNECTIONS, Cluster, ClusterError, NoRoom, Settings, failure, quota_used_up
 from ..trials import Trial
 from . import NoRoomForTrial, TrialFailed, Watch
 from .local import DEADLINE, STALL, is_overloaded
@@ -39,6 +39,9 @@ POLL = 1.0
 
 PODS_A_SECOND = 100
 """How many pods are looked at in a second, at most; of a larger trial each one less often."""
+
+NODES_NAMED = 5
+"""How many nodes are named when there is no room, at most."""
 
 EARLY = 50
 """How many pods' logs are read while others have not started: all of any but a large trial."""
@@ -194,7 +197,7 @@ class _Attempt:
         self._show, self._lock = watch, threading.Lock()
         self._roles: dict[str, dict[str, int]] = {}
         self.submitted = 0.0
-        self.image = ""
+        self.containers: dict[str, dict[str, Any]] = {}
         self.progressed = time.monotonic()
 
     # --- submit and end -------------------------------------------------------------------------
@@ -206,7 +209,6 @@ class _Attempt:
         first, *_ = manifests.objects(
             manifests.render(self.trial, settings, deadline, submitted=time.time())
         )
-        self.image = first["spec"]["template"]["spec"]["containers"][0]["image"]
         owner = self.cluster.create(first)
         while "deletionTimestamp" in owner["metadata"]:  # the last attempt is on its way out
             self.cluster.remove_and_check(self.selector)
@@ -215,7 +217,12 @@ class _Attempt:
         text = manifests.render(
             self.trial, settings, deadline, self.submitted, owner["metadata"]["uid"]
         )
-        rest = manifests.objects(text)[1:]
+        everything = manifests.objects(text)
+        for manifest in everything:
+            if manifest["kind"] == "Job":
+                component = manifest["metadata"]["labels"]["app.kubernetes.io/component"]
+                self.containers[component] = manifest["spec"]["template"]["spec"]["containers"][0]
+        rest = everything[1:]
         for manifest in rest:
             self.cluster.create(manifest)
         self._tell({"kind": "submitted", "name": self.name, "objects": 1 + len(rest)})
@@ -307,7 +314,7 @@ class _Attempt:
             self._check_deadlines()
             self._fail_pods()
         for pod in self.pods.values():
-            if problem := _cannot_start(pod, self.image):
+            if problem := _cannot_start(pod, self.containers["worker"]["image"]):
                 raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
         self._check_room()
 
@@ -323,24 +330,29 @@ class _Attempt:
         if time.time() - since < self.cluster.settings.wait_for_room:
             return
         pod, condition = max(homeless, key=lambda pair: pair[0].component == "worker")
-        asked = self._asked(pod.component)
+        asked = self.containers[pod.component]["resources"]["requests"]
         placed = sum(bool(p.node) for p in self.pods.values())
         raise NoRoomForTrial(
             f"{self.trial.name}: {len(homeless)} of {sum(self.expected.values())} pods find no "
-            f"node ({placed} did). Each {pod.component} asks for {asked}; the scheduler says: "
-            f"{condition['message']} Fewer workers, a smaller `cpu_request` or `memory_request` "
-            "in cluster.toml, or more nodes may help; where nodes are added on demand, a longer "
-            "`wait_for_room`."
+            f"node ({placed} did). Each {pod.component} asks for cpu {asked['cpu']} and memory "
+            f"{asked['memory']}; {self._free()}. The scheduler says: {condition['message']} Fewer "
+            "workers, a smaller `cpu_request` or `memory_request` in cluster.toml, or more nodes "
+            "may help; where nodes are added on demand, a longer `wait_for_room`."
         )
 
-    def _asked(self, component: str) -> str:
-        text = manifests.render(self.trial, self.cluster.settings, self.deadline)
-        job = next(
-            o for o in manifests.objects(text)
-            if o["metadata"]["name"] == f"{self.name}-{component}"
-        )  # fmt: skip
-        asked = job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
-        return f"cpu {asked['cpu']} and memory {asked['memory']}"
+    def _free(self) -> str:
+        """Say what the nodes have left; a user's rights may not let labkit see it."""
+        try:
+            nodes = self.cluster.free()
+        except ClusterError:
+            return "what is free is hidden from you (templates/rbac-nodes.yaml would show it)"
+        most = sorted(nodes.items(), key=lambda node: node[1], reverse=True)[:NODES_NAMED]
+        said = ", ".join(
+            f"{name} cpu {cpu:.2f} and memory {memory / 2**30:.1f}Gi"
+            for name, (cpu, memory) in most
+        )
+        more = f" and {len(nodes) - len(most)} nodes with less" * (len(nodes) > len(most))
+        return f"free has {said}{more}" if nodes else "there are no nodes"
 
     def _check_jobs(self) -> None:
         """Raise if a Job has failed, or cannot make its pods."""
@@ -351,7 +363,7 @@ class _Attempt:
                 raise TrialFailed(
                     f"{self.trial.name}: its Job {name} was deleted by somebody else"
                 )
-            if failed := _failed(jobs[name]):
+            if failed := failure(jobs[name]):
                 self._look()
                 self._check_deadlines()
                 self._fail_pods(failed["message"])
@@ -366,7 +378,7 @@ class _Attempt:
 
     def _check_deadlines(self) -> None:
         """Raise if the cluster has ended a Job because it took too long."""
-        reasons = {_failed(job).get("reason") for job in self.cluster.list("Job", self.selector)}
+        reasons = {failure(job).get("reason") for job in self.cluster.list("Job", self.selector)}
         if "DeadlineExceeded" in reasons:
             self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
 
@@ -492,7 +504,7 @@ class _Attempt:
             ),
             "nodes": {node.name: node.machine for node in nodes},
             "pods": {str(pod): pod.node for pod in self.pods.values()},
-            "image": self.image,
+            "image": self.containers["worker"]["image"],
         }
 
     def _by_node(self) -> Iterator[tuple[str, Iterator[_Pod]]]:
@@ -610,12 +622,6 @@ def _cannot_start(pod: _Pod, image: str) -> str:
     if reason in UNSTARTABLE:
         return f"cannot be started on node {pod.node} ({reason}: {message})."
     return ""
-
-
-def _failed(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a Job's condition that it has failed; empty if it has not."""
-    conditions = job["status"].get("conditions", [])
-    return next((c for c in conditions if c["type"] == "Failed" and c["status"] == "True"), {})
 
 
 def _why(pod: _Pod, memory: str) -> str:

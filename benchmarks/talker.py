@@ -1,0 +1,57 @@
+"""A trainer that computes nothing: it meets the others, waits at each step, and prints its events.
+
+With it `logs.py` fills pods by the hundred, for which real frameworks would need too much memory.
+"""
+
+import signal
+import socket
+import time
+
+import common
+import numpy as np
+
+STEP = 0.1  # seconds
+
+
+class Worker:
+    """A worker without a network."""
+
+    def __init__(self, args):
+        self.address = args.hosts["server"][0].rsplit(":", 1)
+
+    def train(self, inputs, labels):
+        time.sleep(STEP)
+        return 1.0, 0.5
+
+    def warm_up(self, inputs, labels):
+        pass
+
+    def evaluate(self, inputs, labels):
+        return np.ones(len(labels)), np.ones(len(labels))
+
+    def finish(self):
+        pass
+
+    def barrier(self):
+        with socket.create_connection(self.address, timeout=600) as server:
+            server.recv(1)
+
+    def close(self):
+        pass
+
+
+def serve(args, events):
+    """Let all workers go when the last of them has come, and wait for a SIGTERM."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    host, port = args.hosts["server"][0].rsplit(":", 1)
+    with socket.create_server((host, int(port)), backlog=1024) as door:
+        events("ready")
+        come = [door.accept()[0] for _ in args.hosts["worker"]]
+        for connection in come:
+            connection.sendall(b"g")
+            connection.close()
+    signal.sigwait({signal.SIGTERM})
+
+
+if __name__ == "__main__":
+    common.main(common.parse(), {}, Worker, serve)
