@@ -5,8 +5,8 @@ in a forked process. And Jupyter starts it as the kernel's command,
 
     python kernel.py SOCKET DIRECTORY -f CONNECTION_FILE ...
 
-which asks the fork server for such a process, lives as long as that does, and takes it along when
-it is ended.
+which asks the fork server for such a process, lives as long as that does, passes interrupts on to
+it, and takes it along when it is ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "kernel"
 
 def ask() -> int:
     """Have a kernel forked and wait for its end; return its exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ended by being killed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until there is a kernel to interrupt
     path, directory, *arguments = sys.argv[1:]
     request = {
         "spawn": NAME,
@@ -35,6 +35,8 @@ def ask() -> int:
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(path)
         server.sendall(json.dumps(request).encode() + b"\n")
+        interrupt = json.dumps({"kill": NAME, "signal": signal.SIGINT}).encode() + b"\n"
+        signal.signal(signal.SIGINT, lambda *_: server.sendall(interrupt))
         for line in server.makefile():
             code = json.loads(line).get("code")
             if code:

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from clusters import ADMIN, Namespace
 from kubernetes import client
 from kubernetes.utils import parse_quantity
-from processes import eventually
+from processes import REPOSITORY, eventually
 
 from labkit import doctor, manifests
 from labkit.cli import main
@@ -188,6 +189,28 @@ def test_interrupted(namespace, start_labkit):
         pass
     labkit.wait()
     eventually(lambda: namespace.left() == [], 30)
+
+
+def test_reproduce_interrupted(namespace, tmp_path):
+    """The notebook's trial is ended where it runs; nobody waits for the rest of it."""
+    command = ["reproduce", "--profile", "thesis", "--on", "kubernetes", "--only", "6-1-1"]
+    with subprocess.Popen(
+        [sys.executable, "-c", "from labkit.cli import main; main()", *command],
+        cwd=REPOSITORY, env=os.environ | {"LABKIT_OUTPUTS": str(tmp_path)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as labkit:  # fmt: skip
+        eventually(
+            lambda: any(pod.status.phase == "Running" for pod in namespace.pods())
+            or labkit.poll() is not None,
+            60,
+        )
+        labkit.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        said, _ = labkit.communicate(timeout=30)
+    assert labkit.returncode == 130, said
+    assert time.monotonic() - begin < 20
+    assert "interrupted" in said
+    # the namespace is looked at when the test ends
 
 
 # --- replicas that end ----------------------------------------------------------------------
