@@ -28,7 +28,7 @@ from . import data, provenance
 from .errors import LabkitError
 from .launchers.local import WARM, WarmProcesses
 from .pages import Page, cells, index, keep, write
-from .progress import REPORT
+from .progress import REPORT, duration
 from .runs import Run, Store, outputs
 from .trainers import FRAMEWORKS
 from .trials import nearest
@@ -427,7 +427,7 @@ class _Live:
             report = json.loads(last)
             which, _, trial = report["text"].partition(": ")
             if report["left"] is not None:
-                which += f", about {_duration(report['left'])} left"
+                which += f", about {duration(report['left'])} left"
             text = f"{label}: {which}: {trial}, {report['state']}"
         if self.rewrites:
             width = shutil.get_terminal_size().columns - 1
@@ -441,10 +441,6 @@ class _Live:
         """Make the line free."""
         if self.rewrites:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 # --- what is published ----------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from .trials import Trial
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.live import Live
-    from rich.table import Table
 
 REPORT = "LABKIT_PROGRESS"
 """Environment variable with a file to which progress is appended instead of drawing a bar."""
@@ -31,6 +31,11 @@ def pods(roles: dict[str, dict[str, int]]) -> str:
         f"{kind}s " + ", ".join(f"{n} {state.lower()}" for state, n in states.items() if n)
         for kind, states in roles.items()
     )
+
+
+def duration(seconds: float) -> str:
+    """Return a time that remains, as one would say it."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 class SweepProgress:
@@ -126,6 +131,7 @@ class _Shown:
     """What is shown of a trial in a cluster."""
 
     number: int
+    since: float  # when the first worker began to train, or before that, when it was submitted
     state: str = ""
     roles: dict[str, dict[str, int]] = field(default_factory=dict)
     begun: dict[int, float] = field(default_factory=dict)
@@ -163,7 +169,8 @@ class ClusterProgress(SweepProgress):
     def begin(self, trial: Trial) -> None:
         """Say that a trial starts."""
         with self._lock:
-            self._shown[trial] = _Shown(list(self.trials).index(trial) + 1)
+            number = list(self.trials).index(trial) + 1
+            self._shown[trial] = _Shown(number, time.monotonic())
             super().begin(trial)
 
     def event(self, trial: Trial, event: dict[str, Any]) -> None:
@@ -173,6 +180,8 @@ class ClusterProgress(SweepProgress):
             if event["kind"] == "pods":
                 shown.roles = event["roles"]
             elif event["kind"] == "barrier":
+                if not shown.begun:
+                    shown.since = time.monotonic()
                 shown.begun[event["index"]] = event["t"]
             elif event["kind"] == "step" and event["index"] in shown.begun:
                 seconds = event["t"] - shown.begun[event["index"]]
@@ -189,21 +198,27 @@ class ClusterProgress(SweepProgress):
         self._shown[trial].state = state
         super()._show(trial, state)
 
-    def _table(self) -> Table:
+    def _table(self) -> Group:
+        from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
         states = ("Pending", "Running", "Succeeded", "Failed")
-        table = Table("trial", "role", *map(str.lower, states), "samples/s", "", box=None)
+        parts = []
         with self._lock:
             for trial, shown in self._shown.items():
-                done = sum(self._now[trial].values())
-                bar = ProgressBar(work(trial), done, width=20)
-                title = f"{shown.number} of {len(self.trials)}  {trial.name[:-13]}"
-                table.add_row(title, "", "", "", "", "", "", bar)
+                done, due = sum(self._now[trial].values()), work(trial)
+                left = ""
+                if done:
+                    seconds = time.monotonic() - shown.since
+                    left = f"about {duration(seconds * (due - done) / done)} left"
+                bar = Table.grid(padding=(0, 2))
+                bar.add_row(ProgressBar(due, done, width=30), f"{done / due:.0%}", left)
+                roles = Table("role", *map(str.lower, states), "samples/s", box=None)
                 for role, counts in shown.roles.items():
                     rate = sum(shown.rates.values()) if role == "worker" else 0
                     numbers = (str(counts[name] or "") for name in states)
-                    table.add_row("", role, *numbers, f"{rate:.0f}" if rate else "")
-                table.add_row(f"   {shown.state}")
-        return table
+                    roles.add_row(role, *numbers, f"{rate:.0f}" if rate else "")
+                title = f"trial {shown.number} of {len(self.trials)}: {trial.name[:-13]}"
+                parts += [title, bar, shown.state, roles]
+        return Group(*parts)

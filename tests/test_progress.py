@@ -7,7 +7,7 @@ import made_runs
 import pytest
 from rich.console import Console
 
-from labkit.progress import REPORT, ClusterProgress
+from labkit.progress import REPORT, ClusterProgress, work
 
 ROLES = {
     "worker": {"Pending": 3, "Running": 2, "Succeeded": 0, "Failed": 0},
@@ -25,8 +25,8 @@ def trials():
 
 
 def screen(progress):
-    """Return what a terminal would show."""
-    console = Console(width=150, record=True, file=io.StringIO())
+    """Return what a narrow terminal, or an output of JupyterLab, would show."""
+    console = Console(width=80, record=True, file=io.StringIO())
     console.print(progress._table())
     return console.export_text()
 
@@ -37,16 +37,18 @@ def test_a_table_of_roles_and_a_bar_a_trial(trials, monkeypatch):
         for trial in trials:
             progress.begin(trial)
             progress.event(trial, {"kind": "pods", "roles": ROLES})
+        samples = work(trials[0]) // 5  # a fifth of it all, by each of two workers
+        step = {"steps": 4, "samples": samples, "loss": 1.5, "accuracy": 50.0}
         for index in (0, 1):
             progress.event(trials[0], event("barrier", index, t=10.0))
-            progress.event(
-                trials[0],
-                event("step", index, t=12.0, steps=4, samples=200, loss=1.5, accuracy=50.0),
-            )
+            progress.event(trials[0], event("step", index, t=12.0, **step))
         text = screen(progress)
-        assert "1 of 2  mxnet-lenet5-w5" in text and "2 of 2  mxnet-lenet5-w5" in text
+        assert "1 of 2: mxnet-lenet5-w5" in text and "2 of 2: mxnet-lenet5-w5" in text
+        bars = [line.split() for line in text.splitlines() if "%" in line]
+        assert bars[0][0] == 12 * "━" and bars[0][1:3] == ["40%", "about"]
+        assert bars[1] == ["0%"]  # and no guess yet of what is left
         rows = [line.split() for line in text.splitlines()]
-        assert ["worker", "3", "2", "200"] in rows  # samples a second: two workers, 100 each
+        assert ["worker", "3", "2", str(samples)] in rows  # a second: two workers in two seconds
         assert ["worker", "3", "2"] in rows  # nothing measured yet
         assert ["scheduler", "1"] in rows
         assert "step 4, loss 1.5, accuracy 50" in text
