@@ -150,15 +150,19 @@ class Cluster:
     def list(
         self, kind: str, selector: str = PART_OF, fields: str = ""
     ) -> Iterator[dict[str, Any]]:
-        """Yield the objects of a kind with these labels, a page at a time."""
+        """Yield the objects of a kind with these labels, a page at a time, each once."""
         query: dict[str, Any] = {"labelSelector": selector, "fieldSelector": fields, "limit": PAGE}
+        seen: set[str] = set()
         while True:
             try:
                 page = self._ask("GET", kind, f"list {kind}s", query=query)
             except Expired:  # the list changed too much since its first page: from the start
                 query.pop("continue")
                 continue
-            yield from page["items"]
+            for item in page["items"]:
+                if (uid := item["metadata"]["uid"]) not in seen:
+                    seen.add(uid)
+                    yield item
             if not page["metadata"].get("continue"):
                 return
             query["continue"] = page["metadata"]["continue"]

@@ -1,9 +1,15 @@
 """A namespace of a real cluster, in which labkit works with the least rights."""
 
 import base64
+import contextlib
+import itertools
 import json
 import os
+import random
 import secrets
+import select
+import socket
+import threading
 
 import yaml
 from kubernetes import client, config, utils
@@ -152,4 +158,62 @@ class Namespace:
         """Delete the namespace; return when it has gone."""
         self.core.delete_namespace(self.name)
         names = self.core.list_namespace
-        eventually(lambda: self.name not in [n.metadata.name for n in names().items], 60)
+        eventually(lambda: self.name not in [n.metadata.name for n in names().items], 120)
+
+
+class BadLine:
+    """A way to the API server on which connections break and stall: a proxy for TCP.
+
+    Parameters
+    ----------
+    address : tuple of str and int
+        Of the API server.
+    """
+
+    def __init__(self, address):
+        self.address = address
+        self.chance = random.Random(1)
+        self.broken = self.stalled = 0
+        self.door = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        for number in itertools.count(1):
+            try:
+                client, _ = self.door.accept()
+            except OSError:  # closed
+                return
+            stalls, breaks = number % 10 == 0, number % 4 == 0
+            left = self.chance.randrange(3_000, 30_000) * (1 if stalls or breaks else 10)
+            work = (client, left, stalls)
+            threading.Thread(target=self._pass_on, args=work, daemon=True).start()
+
+    def _pass_on(self, client, left, stalls):
+        """Pass `left` bytes on to the client, and then no more."""
+        try:
+            server = socket.create_connection(self.address)
+        except OSError:  # the API server is down
+            client.close()
+            return
+        with client, server:
+            ends = {client: server, server: client}
+            while left > 0:
+                for end in select.select([client, server], [], [])[0]:
+                    try:
+                        piece = end.recv(4096)
+                        ends[end].sendall(piece)
+                    except OSError:
+                        return
+                    if not piece:
+                        return
+                    left -= len(piece) * (end is server)
+            if stalls:
+                self.stalled += 1
+                with contextlib.suppress(OSError):
+                    while client.recv(4096):  # until the client gives up
+                        pass
+            self.broken += 1
+
+    def close(self):
+        self.door.close()

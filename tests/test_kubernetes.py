@@ -1,5 +1,6 @@
 """Trials on a real cluster, as a service account with the least rights."""
 
+import json
 import os
 import re
 import shutil
@@ -8,21 +9,22 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
 from click.testing import CliRunner
-from clusters import ADMIN, Namespace
+from clusters import ADMIN, BadLine, Namespace
 from kubernetes import client
 from kubernetes.utils import parse_quantity
 from processes import REPOSITORY, eventually
 
-from labkit import doctor, manifests
+from labkit import cluster, doctor, manifests
 from labkit.cli import main
 from labkit.cluster import SETTINGS as CLUSTER_FILE
-from labkit.cluster import ClusterError
+from labkit.cluster import Cluster, ClusterError
 from labkit.measure import SweepFailed, measure
 from labkit.runs import Store
 from labkit.trials import Sweep, Trial
@@ -311,6 +313,66 @@ def test_a_log_that_is_rotated(framework, namespace, store):
     one = trial(framework, steps=1500)
     results = run([one], store, watch=strike)
     assert results.table.iloc[0].status == "finished"
+
+
+@both
+def test_connections_that_break_and_stall(framework, namespace, store, monkeypatch, tmp_path):
+    """In the middle of lists and of logs: nothing is lost, nothing doubled."""
+    server = namespace.api.configuration.host
+    host, port = re.fullmatch(r"https://(.+):([0-9]+)", server).groups()
+    line = BadLine((host, int(port)))
+    config = namespace.kubeconfig.read_text()
+    way = f"https://127.0.0.1:{line.port}"
+    (tmp_path / "kubeconfig").write_text(config.replace(server, way))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    events = []
+    results = run([trial(framework, steps=600, workers=2)], store, watch=events.append)
+    line.close()
+    assert results.table.iloc[0].status == "finished"
+    assert results.steps["steps"].max() == 600
+    shown = [(e["role"], e["index"], e["seq"]) for e in events if "seq" in e]
+    assert len(shown) == len(set(shown))
+    assert line.broken >= 5 and line.stalled >= 1
+
+
+def test_a_list_that_expires_between_two_pages(namespace, monkeypatch):
+    """The API server says 410 Gone; what had come is not given twice, and nothing is left out."""
+    monkeypatch.setattr(cluster, "PAGE", 1)
+    names = {f"page-{number}" for number in range(3)}
+    labels = {"app.kubernetes.io/part-of": "labkit"}
+    for name in names:
+        body = {"metadata": {"name": name, "labels": labels}}
+        namespace.core.create_namespaced_config_map(namespace.name, body)
+    labkit, gone = Cluster(), []
+    refused = labkit._refused
+    monkeypatch.setattr(
+        labkit, "_refused", lambda status, *said: (gone.append(status), refused(status, *said))[1]
+    )
+    found = []
+    for item in labkit.list("ConfigMap"):
+        found.append(item["metadata"]["name"])
+        if len(found) == 1:
+            forget_the_past(namespace)
+    labkit.remove_and_check(cluster.PART_OF)
+    assert sorted(found) == sorted(names)
+    assert gone == [410]
+
+
+def forget_the_past(namespace):
+    """Have the test cluster forget all but the newest state of everything."""
+
+    def etcd(call, **fields):
+        body = json.dumps(fields).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:12379/v3/kv/{call}", body) as answer:
+            return json.loads(answer.read())
+
+    # Something has to happen first: the newest state itself is always there.
+    namespace.core.patch_namespaced_config_map(
+        "page-0", namespace.name, {"data": {"now": "another"}}
+    )
+    newest = etcd("range", key="AA==", limit=1)["header"]["revision"]
+    etcd("compaction", revision=newest, physical=True)
+    restart_api_server()  # which remembers more than etcd, for a while
 
 
 # --- what a cluster refuses -----------------------------------------------------------------

@@ -28,7 +28,16 @@ from typing import Any, Self
 import numpy as np
 
 from .. import manifests, runs
-from ..cluster import CONNECTIONS, Cluster, ClusterError, NoRoom, Settings, failure, quota_used_up
+from ..cluster import (
+    CONNECTIONS,
+    PATIENCE,
+    Cluster,
+    ClusterError,
+    NoRoom,
+    Settings,
+    failure,
+    quota_used_up,
+)
 from ..trials import Trial
 from . import NoRoomForTrial, TrialFailed, Watch
 from .local import DEADLINE, STALL, is_overloaded
@@ -434,7 +443,8 @@ class _Attempt:
         TrialFailed
             If it is not whole.
         """
-        for _ in range(5):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             with contextlib.suppress(ClusterError, zlib.error, ValueError):
                 packed, due = [], b""
                 with self.cluster.log(pod.name) as lines:
