@@ -184,8 +184,8 @@ class BadLine:
                 client, _ = self.door.accept()
             except OSError:  # closed
                 return
-            stalls, breaks = number % 10 == 0, number % 4 == 0
-            left = self.chance.randrange(3_000, 30_000) * (1 if stalls or breaks else 10)
+            stalls, breaks = number % 5 == 3, number % 4 == 0
+            left = self.chance.randrange(3_000, 30_000) * (1 if stalls or breaks else 4)
             work = (client, left, stalls)
             threading.Thread(target=self._pass_on, args=work, daemon=True).start()
 
