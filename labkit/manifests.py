@@ -88,6 +88,7 @@ def render(
         # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
         "meet": [role for role in ("scheduler", "server") if role in hosts][:1],
         "servers_wait": "server" in hosts and not framework.servers_end_themselves,
+        "bind": 0 if settings.share_nodes else trial.threads,  # cores for each worker
         "rendezvous": RENDEZVOUS,
     }
     files = {path.name: path.read_text() for path in (HERE / "pod.py", HERE / "common.py",

@@ -6,19 +6,21 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 import zlib
 from datetime import datetime
 
+import psutil
 import pytest
 from processes import eventually, running
 
 from labkit.trainers import HERE
 
 TRAINER = """
-import argparse, json, os, signal, sys, time
+import argparse, json, os, signal, sys, threading, time
 parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")
@@ -40,7 +42,7 @@ signal.sigwait({signal.SIGTERM})
 class Pod:
     """A pod, as a process in a directory that holds what its ConfigMap would."""
 
-    def __init__(self, directory, roles, index=0, do=None, **job):
+    def __init__(self, directory, roles, index=0, do=None, node="node-1", **job):
         self.directory = directory
         directory.mkdir(exist_ok=True)
         shutil.copy(HERE / "pod.py", directory)
@@ -51,12 +53,14 @@ class Pod:
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
             "meet": [],
             "servers_wait": False,
+            "bind": 0,
             "rendezvous": 5.0,
         } | job
         (directory / "job.json").write_text(json.dumps(job))
+        place = {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1", "NODE_NAME": node}
         self.process = subprocess.Popen(
             [sys.executable, directory / "pod.py", *roles],
-            env=os.environ | {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1"},
+            env=os.environ | place,
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -193,6 +197,90 @@ def test_a_server_leaves_after_the_last_worker(start):
     assert start(["worker"], index=1, **job).end()[0] == 0
     code, _, own = server.end()
     assert code == 0 and {"ended": "server-0", "code": 0} in own
+
+
+# --- cores ----------------------------------------------------------------------------------
+
+CORES = sorted(os.sched_getaffinity(0))
+BUSY = """
+more = [threading.Thread(target=time.sleep, args=(60,), daemon=True) for _ in range(4)]
+for thread in more: thread.start()
+time.sleep(60)
+"""
+
+
+def bound(pod):
+    """Return the cores that a pod says it holds, once its replicas really hold them."""
+    said = next(
+        report["bound"]
+        for report in (json.loads(line[5:]) for line in pod.process.stdout if line[:5] == "@pod ")
+        if "bound" in report
+    )
+    replicas = psutil.Process(pod.process.pid).children()
+    assert len(replicas) == len(pod.process.args[2:])
+    for replica in replicas:
+        held = {tuple(psutil.Process(t.id).cpu_affinity()) for t in replica.threads()}
+        assert held == {tuple(said)}
+    return said
+
+
+def after(first, count=1):
+    return sorted(CORES[(first + k) % len(CORES)] for k in range(count))
+
+
+def test_workers_of_a_node_have_cores_of_their_own(start):
+    """In the order of their indices, whichever comes first."""
+    hosts = {role: [f"w-{i}:9001" for i in range(4)] for role in ("server", "worker")}
+    hosts["scheduler"] = ["localhost:9000"]
+    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}
+    start(["scheduler"], do={"scheduler": "time.sleep(60)"}, **job)
+    workers = {
+        index: start(["server", "worker"], index=index, node=node, **job,
+                     do={"worker": BUSY, "server": "time.sleep(60)"})
+        for index, node in [(2, "node-1"), (0, "node-1"), (3, "node-1"), (1, "node-2")]
+    }  # fmt: skip
+    assert [bound(workers[i]) for i in range(4)] == [after(0), after(0), after(1), after(2)]
+
+
+def test_as_many_cores_as_threads(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 2}
+    server = start(["server"], do={"server": WAIT}, **job)
+    workers = [start(["worker"], index=i, do={"worker": BUSY}, **job) for i in range(2)]
+    assert [bound(worker) for worker in workers] == [after(0, 2), after(2, 2)]
+    (replica,) = psutil.Process(server.process.pid).children()
+    assert replica.cpu_affinity() == CORES
+
+
+def test_a_worker_alone_needs_nobody(start):
+    worker = start(["worker"], do={"worker": BUSY}, bind=1, hosts={"worker": ["w-0:9001"]})
+    assert bound(worker) == after(0)
+
+
+def test_workers_that_share_their_node_with_other_trials_are_not_bound(start):
+    _, _, own = start(["worker"], hosts={"worker": ["w-0:9001"]}).end()
+    assert not any("bound" in report for report in own)
+
+
+def test_calls_that_make_no_sense_or_come_twice(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 1}
+    start(["server"], do={"server": WAIT}, **job)
+
+    def call(text):
+        eventually(lambda: not socket.socket().connect_ex(("localhost", 9003)))
+        connection = socket.create_connection(("localhost", 9003))
+        connection.sendall(text)
+        return connection
+
+    called = [call(text) for text in (b"\n", b"arrive x node-1\n", b"\xff\n", b"arrive 1 other\n")]
+    called.pop().close()
+    worker = start(["worker"], index=0, do={"worker": BUSY}, **job)
+    time.sleep(0.5)
+    again = start(["worker"], index=1, do={"worker": BUSY}, **job)
+    assert [bound(worker), bound(again)] == [after(0), after(1)]
+    for connection in called:
+        connection.close()
 
 
 def test_a_worker_that_fails_does_not_end_the_server(start):

@@ -1,20 +1,24 @@
 """What a pod of a trial starts: its replicas, after those they depend on can be found.
 
-A server beside a worker shares the worker's container, and so its CPU limit. What the replicas
-print goes through this process line by line, each line with its replica's name in front: `|` for
-standard output, `!` for standard error. Lines of its own begin with `@pod`: on what it runs, once
-a second how busy the node is, and how each replica ended. At the end it prints all once more,
-packed, in lines that begin with `@copy`, and its checksum: a node that rotates its logs throws the
-beginning away, and then gives no more than the rest.
+A server beside a worker shares the worker's container, and so its CPU limit. A worker is bound to
+cores of its own: the pod that all workers know, of TensorFlow's first server or MXNet's scheduler,
+hears on which node each of them is, and tells it how many of that node come before it.
+
+What the replicas print goes through this process line by line, each line with its replica's name
+in front: `|` for standard output, `!` for standard error. Lines of its own begin with `@pod`: on
+what it runs, which cores it holds, once a second how busy the node is, and how each replica ended.
+At the end it prints all once more, packed, in lines that begin with `@copy`, and its checksum: a
+node that rotates its logs throws the beginning away, and then gives no more than the rest.
 """
 
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
 import hashlib
-import itertools
 import json
+import math
 import os
 import platform
 import signal
@@ -50,6 +54,7 @@ class Pod:
     def __init__(self, job: dict, roles: list[str]) -> None:
         self.job, self.roles = job, roles
         self.index = int(os.environ["JOB_COMPLETION_INDEX"])
+        self.node = os.environ["NODE_NAME"]
         self.until = time.monotonic() + job["rendezvous"]
         self.lock = threading.Lock()
         self.kept = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pod runs
@@ -70,7 +75,7 @@ class Pod:
 
     def run(self) -> int:
         """Return the exit code of the pod."""
-        self.report(node=os.environ.get("NODE_NAME", ""), **machine())
+        self.report(node=self.node, **machine())
         threading.Thread(target=self.sample, daemon=True).start()
         try:
             hosts = self.hosts()
@@ -132,8 +137,10 @@ class Pod:
                 tag = f"{name}{mark} ".encode()
                 pumps.append(threading.Thread(target=self.pump, args=(stream, tag), daemon=True))
                 pumps[-1].start()
-        if "server" in self.roles and self.job["servers_wait"]:
+        if self.roles[0] in self.job["meet"]:
             threading.Thread(target=self.hear_workers, daemon=True).start()
+        if "worker" in self.roles and self.job["bind"]:
+            threading.Thread(target=self.bind, args=(hosts,), daemon=True).start()
         ended: dict[str, int] = {}
         while len(ended) < len(self.replicas):
             for name, replica in self.replicas.items():
@@ -173,33 +180,62 @@ class Pod:
 
         threading.Thread(target=insist, daemon=True).start()
 
+    def bind(self, hosts: dict[str, list[str]]) -> None:
+        """Hold the replicas to as many cores as the worker has threads, the next free ones.
+
+        Otherwise the kernel moves their threads about, away from what the cores' caches hold.
+        """
+        before = 0
+        if self.job["meet"]:
+            before = int(self.call(hosts[self.job["meet"][0]][0], "arrive", math.inf))
+        cores = sorted(os.sched_getaffinity(0))
+        first = before * self.job["bind"]
+        bound = {cores[(first + k) % len(cores)] for k in range(self.job["bind"])}
+        for replica in self.replicas.values():
+            hold(replica.pid, bound)
+        self.report(bound=sorted(bound))
+
     def tell_servers(self, hosts: dict[str, list[str]]) -> None:
         """Tell servers that wait for it that this worker has left, so that they can leave too."""
-        if not self.job["servers_wait"]:
-            return
-        for host in hosts["server"]:
-            address = host.rpartition(":")[0], CONTROL_PORT
-            for attempt in itertools.count():
-                try:
-                    with socket.create_connection(address, timeout=5) as connection:
-                        connection.sendall(f"{self.index}\n".encode())
-                        if connection.recv(2) == b"ok":
-                            break
-                except OSError:
-                    if attempt == 50:
-                        raise TimeoutError(f"{host} does not answer the last call") from None
-                time.sleep(0.1)
+        if self.job["servers_wait"]:
+            for host in hosts["server"]:
+                self.call(host, "leave", 10.0)
+
+    def call(self, host: str, what: str, patience: float) -> str:
+        """Say to another pod what this worker does, and return the answer."""
+        address = host.rpartition(":")[0], CONTROL_PORT
+        until = time.monotonic() + patience
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(address, 5) as connection:
+                connection.settimeout(30)
+                connection.sendall(f"{what} {self.index} {self.node}\n".encode())
+                if said := connection.makefile().readline():
+                    return said
+            if time.monotonic() > until:
+                raise TimeoutError(f"{host} does not answer the last call")
+            time.sleep(0.1)
 
     def hear_workers(self) -> None:
-        """End the server when all workers have said that they have left."""
-        waiting = set(range(len(self.job["hosts"]["worker"])))
+        """Tell workers how many of their node come before them; end the server after the last."""
+        workers = set(range(len(self.job["hosts"]["worker"])))
+        here: dict[int, tuple[str, socket.socket]] = {}
+        left: set[int] = set()
         with socket.create_server(("", CONTROL_PORT), backlog=1024) as door:
-            while waiting:
+            while left != workers:
                 connection, _ = door.accept()
-                with connection, contextlib.suppress(OSError, ValueError):
+                with contextlib.suppress(OSError, ValueError):
                     connection.settimeout(5)
-                    waiting.discard(int(connection.makefile().readline()))
-                    connection.sendall(b"ok")
+                    what, index, node = connection.makefile().readline().split()
+                    if what == "leave":
+                        left.add(int(index))
+                        answer(connection, "ok")
+                        continue
+                    here[int(index)] = node, connection
+                    if here.keys() == workers:
+                        before: collections.Counter[str] = collections.Counter()
+                        for _, (node, waiting) in sorted(here.items()):
+                            answer(waiting, before[node])
+                            before[node] += 1
         self.replicas[f"server-{self.index}"].terminate()
 
     def sample(self) -> None:
@@ -209,6 +245,23 @@ class Pod:
             own = sum(map(cpu_seconds, pids))
             self.report(t=round(time.monotonic(), 3), busy=busy, own=round(own, 2))
             time.sleep(SAMPLE_EVERY)
+
+
+def answer(connection: socket.socket, text: object) -> None:
+    """Send one line and close; who has hung up calls again."""
+    with contextlib.suppress(OSError), connection:
+        connection.sendall(f"{text}\n".encode())
+
+
+def hold(pid: int, cores: set[int]) -> None:
+    """Bind all threads of a process to some cores; what they start later inherits that."""
+    bound: set[str] = set()
+    with contextlib.suppress(FileNotFoundError):  # it has ended
+        while loose := set(os.listdir(f"/proc/{pid}/task")) - bound:
+            for thread in loose:
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread), cores)
+            bound |= loose
 
 
 def busy_seconds() -> float | None:
