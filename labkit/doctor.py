@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from .trainers import processors
+
 CGROUP = Path("/sys/fs/cgroup")  # a container's limits, in version 2
 IMPORT_SECONDS = 120
 _GB = 1e9
@@ -118,8 +120,13 @@ def system() -> Check:
 
 def cores() -> Check:
     """Look at how many cores this process may use, which bounds what can be measured."""
-    usable, there = len(os.sched_getaffinity(0)), os.cpu_count()
-    found = str(usable) if usable == there else f"{usable} of {there} (CPU affinity)"
+    mine, there = os.sched_getaffinity(0), os.cpu_count()
+    usable = processors.cores(mine)
+    found = str(usable)
+    if usable < len(mine):
+        found += f", with {len(mine)} hardware threads"
+    if len(mine) < there:
+        found += f" ({len(mine)} of {there} processors: CPU affinity)"
     quota, period = _cgroup("cpu.max", "max 100000").split()
     if quota != "max" and int(quota) < usable * int(period):
         return Check(

@@ -91,8 +91,8 @@ def render(
         "bind": 0 if settings.share_nodes else trial.threads,  # cores for each worker
         "rendezvous": RENDEZVOUS,
     }
-    files = {path.name: path.read_text() for path in (HERE / "pod.py", HERE / "common.py",
-                                                      framework.script)}  # fmt: skip
+    scripts = (HERE / "pod.py", HERE / "processors.py", HERE / "common.py", framework.script)
+    files = {path.name: path.read_text() for path in scripts}
     pods = [
         {
             "component": kind,

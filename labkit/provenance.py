@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from .trainers import processors
+
 REPOSITORY = Path(__file__).parent.parent
 
 REFERENCE = REPOSITORY / "outputs" / "reference"
@@ -23,7 +25,7 @@ def machine() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "cpu_model": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": processors.cores(os.sched_getaffinity(0)),
         "memory": psutil.virtual_memory().total,
         "system": platform.platform(),
     }

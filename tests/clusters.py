@@ -114,6 +114,11 @@ class Namespace:
         """Kill a replica's process inside its pod."""
         self.execute(replica, f"{self._find(replica)}; kill -9 $pid")
 
+    def cores(self, replica):
+        """Return the cores on which the threads of a replica's process may run."""
+        status = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/$pid/task/*/status"
+        return set(self.execute(replica, f"{self._find(replica)}; {status}").split())
+
     def hold_back(self, replica):
         """Leave a replica's process a tenth of its time, for half a minute."""
         loop = "kill -STOP $pid; sleep 0.09; kill -CONT $pid; sleep 0.01"

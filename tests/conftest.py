@@ -12,7 +12,7 @@ from processes import Labkit
 from labkit import data, measure
 from labkit.launchers.local import WARM, WarmProcesses
 from labkit.runs import OUTPUTS, Store
-from labkit.trainers import FRAMEWORKS
+from labkit.trainers import FRAMEWORKS, processors
 
 # On a machine with other work an example may well take longer than hypothesis expects.
 hypothesis.settings.register_profile(
@@ -47,6 +47,17 @@ def own_place(tmp_path_factory):
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv(OUTPUTS, str(tmp_path_factory.mktemp("outputs")))
         yield
+
+
+@pytest.fixture
+def hardware_threads(tmp_path, monkeypatch):
+    """Have a machine of eight processors that are four cores: 0 and 1, 2 and 3, and so on."""
+    for number in range(8):
+        topology = tmp_path / f"cpu{number}/topology"
+        topology.mkdir(parents=True)
+        first = number - number % 2
+        (topology / "thread_siblings_list").write_text(f"{first}-{first + 1}\n")
+    monkeypatch.setattr(processors, "TOPOLOGY", tmp_path)
 
 
 @pytest.fixture(scope="session")

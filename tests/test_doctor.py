@@ -90,9 +90,15 @@ def test_a_busy_machine_is_noted(machine):
 def test_cores_bound_what_is_measured(machine):
     assert "Up to 8 workers" in doctor.cores().advice
     machine.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert doctor.cores().found.startswith("2 of 8") and "Up to 2 workers" in doctor.cores().advice
+    assert "2 of 8 processors" in doctor.cores().found
+    assert "Up to 2 workers" in doctor.cores().advice
     machine.setattr(os, "sched_getaffinity", lambda _: {3})
     assert doctor.cores().ok is None
+
+
+def test_hardware_threads_are_not_cores(machine, hardware_threads):
+    check = doctor.cores()
+    assert check.found == "4, with 8 hardware threads" and "Up to 4 workers" in check.advice
 
 
 def test_the_limits_of_a_container_count(machine, tmp_path):

@@ -168,6 +168,23 @@ def test_measurements_are_kept_apart(namespace, store):
     assert list(table.status) == ["finished", "finished"]
 
 
+@both
+def test_workers_have_cores_of_their_own(framework, namespace, store):
+    """Every thread of a worker is held to its core, before the clock starts."""
+    namespace.configure(share_nodes=False)
+    held = {}
+
+    def look(event):
+        if event["kind"] == "step" and not held:
+            held.update({i: namespace.cores(f"worker-{i}") for i in range(2)})
+
+    results = run([trial(framework, workers=2, steps=200)], store, watch=look)
+    found = Store(store.root, "kubernetes").find(results.trials[0])
+    cores = found.record["machine"]["cores"]
+    assert held == {i: {str(i % cores)} for i in range(2)}
+    assert found.record["bound"] == {f"worker {i}": [i % cores] for i in range(2)}
+
+
 # --- labkit that ends -----------------------------------------------------------------------
 
 
@@ -407,6 +424,30 @@ def test_no_room(namespace, store):
     assert "what is free is hidden from you (templates/rbac-nodes.yaml would show it)" in error
     assert "Insufficient cpu" in error
     assert seconds < 40
+
+
+def test_a_node_is_taken_by_a_trial_of_another_namespace(namespace, store, tmp_path):
+    other = Namespace(tmp_path)
+    try:
+        image = manifests.images.tag("mxnet")
+        objects = manifests.objects(manifests.render(trial(), cluster.Settings(), 60.0))
+        pod = next(o for o in objects if o["kind"] == "Job")["spec"]["template"]
+        (container,) = pod["spec"]["containers"]
+        container |= {"image": f"localhost/labkit-mxnet:{image}", "command": ["sleep", "60"]}
+        container["resources"] = {}
+        del pod["spec"]["subdomain"], container["args"], container["volumeMounts"]
+        del pod["spec"]["volumes"]
+        other.core.create_namespaced_pod(
+            other.name, {"metadata": {"name": "taken", **pod["metadata"]}, "spec": pod["spec"]}
+        )
+        eventually(lambda: other.pods()[0].status.phase == "Running", 30)
+        namespace.configure(share_nodes=False, wait_for_room=2)
+        error, _ = failing([trial(batch_size=16)], store)
+        assert "anti-affinity" in error and "perhaps of another namespace" in error
+        namespace.configure()
+        assert list(run([trial()], store).table.status) == ["finished"]
+    finally:
+        other.delete()
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_a_server_beside_each_worker_or_in_pods_of_its_own():
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_trainer_is_in_it_to_the_letter(framework):
     (config,) = of_kind(rendered(made_runs.trial(framework=framework)), "ConfigMap")
-    names = {"pod.py", "common.py", f"train_{framework}.py"}
+    names = {"pod.py", "processors.py", "common.py", f"train_{framework}.py"}
     assert set(config["data"]) == names | {"job.json"}
     for name in names:
         assert config["data"][name] == (HERE / name).read_text()
@@ -162,6 +162,13 @@ def test_requests_and_limits():
     assert more["spec"]["containers"][0]["resources"]["requests"]["cpu"] == 1
 
 
+@pytest.mark.parametrize(("share_nodes", "cores"), [(False, 4), (True, 0)])
+def test_workers_are_bound_where_no_other_trial_is(share_nodes, cores):
+    settings = Settings(share_nodes=share_nodes)
+    (config,) = of_kind(rendered(made_runs.trial(threads=4), settings), "ConfigMap")
+    assert json.loads(config["data"]["job.json"])["bind"] == cores
+
+
 def test_which_nodes():
     def terms(**settings):
         found = {}
@@ -175,6 +182,7 @@ def test_which_nodes():
     (term,) = apart["worker"]
     operators = [e["operator"] for e in term["labelSelector"]["matchExpressions"]]
     assert operators == ["In", "NotIn"]
+    assert term["namespaceSelector"] == {}  # of all namespaces
     assert terms(share_nodes=True) == {"scheduler": [], "worker": []}
     alone = terms(share_nodes=True, one_worker_a_node=True)
     assert alone["scheduler"] == []

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from processes import eventually, running
 
-from labkit.trainers import HERE
+from labkit.trainers import HERE, processors
 
 TRAINER = """
 import argparse, json, os, signal, sys, threading, time
@@ -45,7 +45,8 @@ class Pod:
     def __init__(self, directory, roles, index=0, do=None, node="node-1", **job):
         self.directory = directory
         directory.mkdir(exist_ok=True)
-        shutil.copy(HERE / "pod.py", directory)
+        for name in ("pod.py", "processors.py"):
+            shutil.copy(HERE / name, directory)
         (directory / "trainer.py").write_text(TRAINER)
         job = {
             "script": "trainer.py",
@@ -201,7 +202,7 @@ def test_a_server_leaves_after_the_last_worker(start):
 
 # --- cores ----------------------------------------------------------------------------------
 
-CORES = sorted(os.sched_getaffinity(0))
+USABLE = processors.spread(os.sched_getaffinity(0))
 BUSY = """
 more = [threading.Thread(target=time.sleep, args=(60,), daemon=True) for _ in range(4)]
 for thread in more: thread.start()
@@ -225,7 +226,7 @@ def bound(pod):
 
 
 def after(first, count=1):
-    return sorted(CORES[(first + k) % len(CORES)] for k in range(count))
+    return sorted(USABLE[(first + k) % len(USABLE)] for k in range(count))
 
 
 def test_workers_of_a_node_have_cores_of_their_own(start):
@@ -249,7 +250,7 @@ def test_as_many_cores_as_threads(start):
     workers = [start(["worker"], index=i, do={"worker": BUSY}, **job) for i in range(2)]
     assert [bound(worker) for worker in workers] == [after(0, 2), after(2, 2)]
     (replica,) = psutil.Process(server.process.pid).children()
-    assert replica.cpu_affinity() == CORES
+    assert replica.cpu_affinity() == sorted(USABLE)
 
 
 def test_a_worker_alone_needs_nobody(start):
@@ -268,8 +269,8 @@ def test_calls_that_make_no_sense_or_come_twice(start):
     start(["server"], do={"server": WAIT}, **job)
 
     def call(text):
-        eventually(lambda: not socket.socket().connect_ex(("localhost", 9003)))
-        connection = socket.create_connection(("localhost", 9003))
+        connection = socket.socket()
+        eventually(lambda: connection.connect_ex(("localhost", 9003)) == 0)
         connection.sendall(text)
         return connection
 

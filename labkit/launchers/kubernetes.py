@@ -46,6 +46,10 @@ from .replicas import Replicas, replicas_of, tail
 POLL = 1.0
 """Seconds between two looks at a trial's pods and logs, at least."""
 
+CALM = 2.0
+"""The same while all workers train: where the control plane shares their node, looking costs them
+time."""
+
 PODS_A_SECOND = 100
 """How many pods are looked at in a second, at most; of a larger trial each one less often."""
 
@@ -248,7 +252,7 @@ class _Attempt:
 
     def watch_over(self) -> dict[str, Any]:
         """Return the circumstances of the run when all pods have ended as they should."""
-        pause = max(POLL, sum(self.expected.values()) / PODS_A_SECOND)
+        least = sum(self.expected.values()) / PODS_A_SECOND
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="labkit-logs") as pool:
             while True:
                 looked = time.monotonic()
@@ -263,6 +267,7 @@ class _Attempt:
                     self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
                 if now - self.progressed > STALL:
                     self._fail_late(f"has shown no sign of life for {STALL:g} s")
+                pause = max(least, CALM if self.replicas.training() else POLL)
                 if self.stopped.wait(max(0.0, looked + pause - now)):
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self._read_whole, self.pods.values()))
@@ -341,10 +346,16 @@ class _Attempt:
         pod, condition = max(homeless, key=lambda pair: pair[0].component == "worker")
         asked = self.containers[pod.component]["resources"]["requests"]
         placed = sum(bool(p.node) for p in self.pods.values())
+        said = condition["message"]
+        if "anti-affinity" in said and not self.cluster.settings.share_nodes:
+            said += (
+                " Another trial, perhaps of another namespace, has its node for itself: wait for "
+                "its end, or set `share_nodes` in cluster.toml."
+            )
         raise NoRoomForTrial(
             f"{self.trial.name}: {len(homeless)} of {sum(self.expected.values())} pods find no "
             f"node ({placed} did). Each {pod.component} asks for cpu {asked['cpu']} and memory "
-            f"{asked['memory']}; {self._free()}. The scheduler says: {condition['message']} Fewer "
+            f"{asked['memory']}; {self._free()}. The scheduler says: {said} Fewer "
             "workers, a smaller `cpu_request` or `memory_request` in cluster.toml, or more nodes "
             "may help; where nodes are added on demand, a longer `wait_for_room`."
         )
@@ -514,6 +525,12 @@ class _Attempt:
             ),
             "nodes": {node.name: node.machine for node in nodes},
             "pods": {str(pod): pod.node for pod in self.pods.values()},
+            "bound": {
+                str(pod): report["bound"]
+                for pod in self.pods.values()
+                for report in self._reports(pod)
+                if "bound" in report
+            },
             "image": self.containers["worker"]["image"],
         }
 

@@ -29,7 +29,7 @@ import psutil
 from .. import data
 from ..errors import LabkitError
 from ..runs import LogReader
-from ..trainers import FRAMEWORKS, Framework
+from ..trainers import FRAMEWORKS, Framework, processors
 from ..trials import Trial
 from . import TrialFailed, Watch
 from .replicas import Replicas, arguments, beside_workers, place, replicas_of, tail
@@ -202,7 +202,7 @@ class _Attempt:
 
     def start(self, hosts: dict[str, list[str]], data_directory: Path, deadline: float) -> None:
         """Ask for all replicas."""
-        cores = sorted(os.sched_getaffinity(0))
+        usable = processors.spread(os.sched_getaffinity(0))
         shared = arguments(self.trial, data_directory, deadline)
         for role, addresses in hosts.items():
             for index in range(len(addresses)):
@@ -211,15 +211,14 @@ class _Attempt:
                 self._say(
                     spawn=name,
                     argv=shared + place(role, index, hosts),
-                    cpus=self._cores_of(role, index, cores),
+                    cpus=self._processors_of(role, index, usable),
                     directory=str(self.directory),
                 )
 
-    def _cores_of(self, role: str, index: int, cores: list[int]) -> list[int]:
+    def _processors_of(self, role: str, index: int, usable: list[int]) -> list[int]:
         if role != "worker" and not (role == "server" and beside_workers(self.trial)):
-            return cores
-        first = index * self.trial.threads
-        return sorted({cores[(first + k) % len(cores)] for k in range(self.trial.threads)})
+            return usable
+        return sorted(processors.take(usable, index * self.trial.threads, self.trial.threads))
 
     def watch_over(self, deadline: float) -> dict[str, Any]:
         """Return when all replicas have ended as they should."""
@@ -426,7 +425,7 @@ class _Load:
         seconds = max(t1 - t0, 1e-3)
         own = (own1 - own0) / seconds
         other = max((busy1 - busy0) / seconds - own, 0.0)
-        cores = len(os.sched_getaffinity(0))
+        there = processors.cores(os.sched_getaffinity(0))
         return {
             "started": self.started,
             "startup_s": self.startup_s,
@@ -434,7 +433,7 @@ class _Load:
             "load_after": os.getloadavg()[0],
             "own_cpu": round(own, 3),
             "other_cpu": round(other, 3),
-            "overloaded": is_overloaded(own, other, cores),
+            "overloaded": is_overloaded(own, other, there),
         }
 
 

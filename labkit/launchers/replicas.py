@@ -96,6 +96,11 @@ class Replicas:
             reached = max(steps, key=list(PHASES).index)
         return PHASES[reached]
 
+    def training(self) -> bool:
+        """Whether all workers train."""
+        workers = [f"worker-{i}" for i in range(self.trial.workers)]
+        return all(self.phase(worker) == PHASES["step"] for worker in workers)
+
     def first_cause(self, bad: Iterable[str]) -> str:
         """Return the replica that failed by itself rather than because another had gone."""
 

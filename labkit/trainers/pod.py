@@ -32,6 +32,8 @@ import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
+import processors
+
 HERE = Path(__file__).parent
 CONTROL_PORT = 9003
 SAMPLE_EVERY = 1.0
@@ -55,6 +57,7 @@ class Pod:
         self.job, self.roles = job, roles
         self.index = int(os.environ["JOB_COMPLETION_INDEX"])
         self.node = os.environ["NODE_NAME"]
+        self.usable = processors.spread(os.sched_getaffinity(0))
         self.until = time.monotonic() + job["rendezvous"]
         self.lock = threading.Lock()
         self.kept = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pod runs
@@ -124,6 +127,9 @@ class Pod:
 
     def train(self, hosts: dict[str, list[str]]) -> int:
         """Run the replicas; when one fails, end the other."""
+        if "worker" in self.roles and self.job["bind"]:
+            # Libraries look how many there are when they load, before a worker knows its place.
+            os.sched_setaffinity(0, self.share(self.index))
         pumps = []
         for role in self.roles:
             name = f"{role}-{self.index}"
@@ -188,12 +194,14 @@ class Pod:
         before = 0
         if self.job["meet"]:
             before = int(self.call(hosts[self.job["meet"][0]][0], "arrive", math.inf))
-        cores = sorted(os.sched_getaffinity(0))
-        first = before * self.job["bind"]
-        bound = {cores[(first + k) % len(cores)] for k in range(self.job["bind"])}
+        bound = self.share(before)
         for replica in self.replicas.values():
             hold(replica.pid, bound)
         self.report(bound=sorted(bound))
+
+    def share(self, before: int) -> set[int]:
+        """Return the processors of a worker that comes after some others of its node."""
+        return processors.take(self.usable, before * self.job["bind"], self.job["bind"])
 
     def tell_servers(self, hosts: dict[str, list[str]]) -> None:
         """Tell servers that wait for it that this worker has left, so that they can leave too."""
@@ -291,7 +299,7 @@ def machine() -> dict[str, str | int]:
             model = line.partition(":")[2].strip()
     return {
         "cpu_model": model or platform.machine(),
-        "cores": os.cpu_count(),
+        "cores": processors.cores(range(os.cpu_count() or 1)),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": platform.platform(),
     }
