@@ -23,7 +23,6 @@ SETTINGS = {
     "cpu_request": 0.02,
     "memory": "1500Mi",
     "memory_request": "50Mi",
-    "share_nodes": True,
 }
 """What lets many pods find room on one small node."""
 
