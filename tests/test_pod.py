@@ -210,6 +210,10 @@ time.sleep(60)
 """
 
 
+def threads_of(pod):
+    return [replica.num_threads() for replica in psutil.Process(pod.process.pid).children()]
+
+
 def bound(pod):
     """Return the cores that a pod says it holds, once its replicas really hold them."""
     said = next(
@@ -235,11 +239,11 @@ def test_workers_of_a_node_have_cores_of_their_own(start):
     hosts["scheduler"] = ["localhost:9000"]
     job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}
     start(["scheduler"], do={"scheduler": "time.sleep(60)"}, **job)
-    workers = {
-        index: start(["server", "worker"], index=index, node=node, **job,
-                     do={"worker": BUSY, "server": "time.sleep(60)"})
-        for index, node in [(2, "node-1"), (0, "node-1"), (3, "node-1"), (1, "node-2")]
-    }  # fmt: skip
+    workers = {}
+    for index, node in [(2, "node-1"), (0, "node-1"), (3, "node-1"), (1, "node-2")]:
+        do = {"worker": BUSY, "server": "time.sleep(60)"}
+        workers[index] = start(["server", "worker"], index=index, node=node, do=do, **job)
+        eventually(lambda: 5 in threads_of(workers[index]))  # noqa: B023 - called at once
     assert [bound(workers[i]) for i in range(4)] == [after(0), after(0), after(1), after(2)]
 
 
@@ -251,6 +255,14 @@ def test_as_many_cores_as_threads(start):
     assert [bound(worker) for worker in workers] == [after(0, 2), after(2, 2)]
     (replica,) = psutil.Process(server.process.pid).children()
     assert replica.cpu_affinity() == sorted(USABLE)
+
+
+def test_a_worker_has_no_more_before_it_knows_its_place(start):
+    """What a library finds when it loads is what it will have."""
+    hosts = {"scheduler": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}  # and nobody answers
+    worker = start(["worker"], do={"worker": "print('has', *os.sched_getaffinity(0))"}, **job)
+    assert f"worker-0| has {USABLE[0]}" in worker.end()[1]
 
 
 def test_a_worker_alone_needs_nobody(start):
