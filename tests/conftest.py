@@ -1,5 +1,6 @@
 """What the tests share: data sets, warm processes, a place for outputs; nothing of it is kept."""
 
+import signal
 import sys
 import tempfile
 import types
@@ -19,6 +20,10 @@ hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("unhurried")
+
+
+# What a shell starts in the background ignores SIGINT, and so would all that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,7 @@
 """What a pod starts, in processes of this machine: no cluster is needed."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -82,6 +83,9 @@ def start(tmp_path):
 
     yield start
     for pod in pods:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for replica in psutil.Process(pod.process.pid).children():
+                replica.kill()
         pod.process.kill()
         pod.process.communicate()
 
