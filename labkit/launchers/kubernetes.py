@@ -47,8 +47,8 @@ POLL = 1.0
 """Seconds between two looks at a trial's pods and logs, at least."""
 
 CALM = 2.0
-"""The same while all workers train: where the control plane shares their node, looking costs them
-time."""
+"""Seconds between two readings of logs while all workers train: where the control plane shares
+their node, that costs them time. Pods are still looked at: one that is deleted soon vanishes."""
 
 PODS_A_SECOND = 100
 """How many pods are looked at in a second, at most; of a larger trial each one less often."""
@@ -252,13 +252,15 @@ class _Attempt:
 
     def watch_over(self) -> dict[str, Any]:
         """Return the circumstances of the run when all pods have ended as they should."""
-        least = sum(self.expected.values()) / PODS_A_SECOND
+        pause, read = max(POLL, sum(self.expected.values()) / PODS_A_SECOND), 0.0
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="labkit-logs") as pool:
             while True:
                 looked = time.monotonic()
                 self._look()
                 self._check_pods()
-                list(pool.map(self._read_live, self._worth_reading()))
+                if looked - read >= (CALM if self.replicas.training() else 0.0):
+                    list(pool.map(self._read_live, self._worth_reading()))
+                    read = looked
                 if self._all_succeeded():
                     break
                 self._check_jobs()
@@ -267,7 +269,6 @@ class _Attempt:
                     self._fail_late(f"did not finish within its deadline of {self.deadline:g} s")
                 if now - self.progressed > STALL:
                     self._fail_late(f"has shown no sign of life for {STALL:g} s")
-                pause = max(least, CALM if self.replicas.training() else POLL)
                 if self.stopped.wait(max(0.0, looked + pause - now)):
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self._read_whole, self.pods.values()))

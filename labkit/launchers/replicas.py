@@ -90,7 +90,7 @@ class Replicas:
     def phase(self, name: str) -> str:
         """Say how far a replica had come; one that serves is as far as the foremost worker."""
         reached = self._reached.get(name)
-        if reached == "ready" and not name.startswith("worker"):
+        if reached in ("ready", "end") and not name.startswith("worker"):
             workers = [f"worker-{i}" for i in range(self.trial.workers)]
             steps = [self._reached.get(worker, "start") for worker in workers]
             reached = max(steps, key=list(PHASES).index)
