@@ -20,6 +20,7 @@ from labkit import data, trainers
 from labkit.errors import LabkitError
 from labkit.launchers import TrialDiverged, TrialFailed, local
 from labkit.launchers.local import WARM, LocalLauncher, WarmProcesses
+from labkit.launchers.replicas import Replicas
 from labkit.runs import Run
 from labkit.trainers import FRAMEWORKS, Framework, processors
 
@@ -212,6 +213,22 @@ def test_roles_cores_and_hosts(trainer, directory):
         core = [here[index % len(here)]]
         assert told["worker", index]["cpus"] == told["server", index]["cpus"] == core
     assert told["scheduler", 0]["cpus"] == sorted(here)
+
+
+def test_a_server_has_come_as_far_as_the_foremost_worker():
+    """Also one that was told to leave, and said farewell, while they trained."""
+    replicas = Replicas(made_runs.trial(framework="tensorflow"))
+
+    def phase_after(role, index, kind):
+        replicas.saw({"role": role, "index": index, "kind": kind})
+        return replicas.phase("server-0"), replicas.training()
+
+    assert phase_after("server", 0, "start") == ("before all were ready", False)
+    assert phase_after("server", 0, "ready") == ("before all were ready", False)
+    assert phase_after("worker", 1, "barrier") == ("while training", False)
+    assert phase_after("worker", 0, "step") == ("while training", True)
+    assert phase_after("server", 0, "end") == ("while training", True)
+    assert phase_after("worker", 0, "end") == ("at the end", False)
 
 
 def test_a_dedicated_server_may_use_all_cores_and_is_told_when_to_go(trainer, directory):

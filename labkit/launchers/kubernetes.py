@@ -350,8 +350,8 @@ class _Attempt:
         said = condition["message"]
         if "anti-affinity" in said and not self.cluster.settings.share_nodes:
             said += (
-                " Another trial, perhaps of another namespace, has its node for itself: wait for "
-                "its end, or set `share_nodes` in cluster.toml."
+                " Another trial, perhaps of another namespace, may have its node for itself: wait "
+                "for its end, or set `share_nodes` in cluster.toml."
             )
         raise NoRoomForTrial(
             f"{self.trial.name}: {len(homeless)} of {sum(self.expected.values())} pods find no "

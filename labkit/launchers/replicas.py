@@ -73,6 +73,7 @@ class Replicas:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.names = [f"{role}-{i}" for role, n in replicas_of(trial).items() for i in range(n)]
+        self._workers = [name for name in self.names if name.startswith("worker")]
         self.last: dict[str, dict[str, Any]] = {}
         self._reached: dict[str, str] = {}
 
@@ -90,16 +91,14 @@ class Replicas:
     def phase(self, name: str) -> str:
         """Say how far a replica had come; one that serves is as far as the foremost worker."""
         reached = self._reached.get(name)
-        if reached in ("ready", "end") and not name.startswith("worker"):
-            workers = [f"worker-{i}" for i in range(self.trial.workers)]
-            steps = [self._reached.get(worker, "start") for worker in workers]
+        if reached in ("ready", "end") and name not in self._workers:
+            steps = [self._reached.get(worker, "start") for worker in self._workers]
             reached = max(steps, key=list(PHASES).index)
         return PHASES[reached]
 
     def training(self) -> bool:
         """Whether all workers train."""
-        workers = [f"worker-{i}" for i in range(self.trial.workers)]
-        return all(self.phase(worker) == PHASES["step"] for worker in workers)
+        return all(self.phase(worker) == PHASES["step"] for worker in self._workers)
 
     def first_cause(self, bad: Iterable[str]) -> str:
         """Return the replica that failed by itself rather than because another had gone."""
