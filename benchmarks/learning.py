@@ -15,7 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit import data, measure, provenance
+from labkit import measure, provenance
+from labkit.settings import data_directory
 from labkit.trials import Trial
 
 BARE = Path(__file__).with_name("bare.py")
@@ -37,7 +38,7 @@ def start_plain(trial):
     flags = trial.model_dump(
         exclude_none=True, exclude={"framework", "strategy", "workers", "servers"}
     )
-    command = [sys.executable, BARE, trial.framework, f"--data={data.default_directory()}"]
+    command = [sys.executable, BARE, trial.framework, f"--data={data_directory()}"]
     command += [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -17,10 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from labkit import data, provenance
+from labkit import provenance
 from labkit.measure import measure
 from labkit.metrics import interval
 from labkit.runs import Store
+from labkit.settings import data_directory
 from labkit.trials import Trial
 
 BARE = Path(__file__).with_name("bare.py")
@@ -33,7 +34,7 @@ def bare(trial):
     command = [
         sys.executable, BARE, trial.framework, f"--model={trial.model}",
         f"--batch-size={trial.batch_size}", f"--learning-rate={trial.learning_rate}",
-        f"--steps={trial.steps}", "--eval-samples=0", f"--data={data.default_directory()}",
+        f"--steps={trial.steps}", "--eval-samples=0", f"--data={data_directory()}",
     ]  # fmt: skip
     done = subprocess.run(
         command, capture_output=True, text=True, check=True,

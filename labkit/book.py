@@ -24,24 +24,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from . import data, provenance
-from .errors import LabkitError
-from .launchers.local import WARM, WarmProcesses
-from .pages import Page, cells, index, keep, write
-from .progress import REPORT, duration
-from .runs import Run, Store, outputs
-from .trainers import FRAMEWORKS
-from .trials import nearest
+from labkit import data, settings
+from labkit.errors import LabkitError, nearest
+from labkit.launchers.local import WarmProcesses
+from labkit.pages import Page, cells, index, keep, write
+from labkit.progress import duration
+from labkit.runs import Run, Store
+from labkit.settings import NOTEBOOKS, PROGRESS, REFERENCE, WARM, outputs
+from labkit.trainers import FRAMEWORKS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from nbformat import NotebookNode
 
-NOTEBOOKS = provenance.REPOSITORY / "notebooks"
 
-FIGURES = "LABKIT_FIGURES"
-"""Environment variable with the directory in which a notebook of a book keeps its figures."""
 
 COMMON = "common"
 """The table of a profile whose values are for all notebooks that know them."""
@@ -79,10 +76,10 @@ def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
     """
     from IPython.display import Image, display
 
-    from . import figures
+    from labkit import figures
 
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(os.environ.get(FIGURES) or scratch)
+        folder = Path(os.environ.get(settings.FIGURES) or scratch)
         _, png = figures.save(figure, folder / number)
         trials.drop(columns="host", errors="ignore").to_csv(folder / f"{number}.csv", index=False)
         _, _, title = figure.axes[0].get_title("left").partition(" ")
@@ -348,8 +345,8 @@ class _Workshop:
         address, connection = self.warm / f"{KERNEL.name}-1", here / "c.json"
         environment = {
             WARM: str(self.warm),
-            REPORT: str(self.place / "progress"),
-            FIGURES: str(page.unfinished / "figures"),
+            PROGRESS: str(self.place / "progress"),
+            settings.FIGURES: str(page.unfinished / "figures"),
             "IPYTHONDIR": str(self.place / "ipython"),  # no start-up files of the user's
         }
 
@@ -447,7 +444,7 @@ class _Live:
 
 
 def publish(
-    profile: str, destination: Path = provenance.REFERENCE, notebooks: Path = NOTEBOOKS
+    profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS
 ) -> Path:
     """Copy a finished book, with the tables of its trials, to where it is published.
 

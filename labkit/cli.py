@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 import click
 
-from . import __version__
-from .errors import LabkitError
-from .provenance import REFERENCE
-from .trials import Trial, choices
+from labkit import __version__
+from labkit.errors import LabkitError
+from labkit.settings import REFERENCE, data_directory
+from labkit.trials import Trial, choices
 
 
 class Group(click.Group):
@@ -55,7 +55,7 @@ def main() -> None:
 @main.command()
 def doctor() -> None:
     """Say what this machine can do, what is missing, and how to get it."""
-    from . import doctor
+    from labkit import doctor
 
     checks = doctor.examine()
     click.echo(doctor.render(checks))
@@ -76,7 +76,7 @@ def data(names: tuple[str, ...], verify: bool) -> None:
     """Fetch data sets and check them, byte for byte."""
     from tqdm import tqdm
 
-    from . import data
+    from labkit import data
 
     for name in names or data.DATASETS:
         if verify:
@@ -90,7 +90,7 @@ def data(names: tuple[str, ...], verify: bool) -> None:
                     bar.refresh()
 
                 data.fetch(name, progress=show)
-        click.echo(f"{name}: verified, in {data.default_directory() / name}")
+        click.echo(f"{name}: verified, in {data_directory() / name}")
 
 
 def trial_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -129,8 +129,8 @@ examples:
 def run(launcher: str, deadline: float, again: bool, **values: Any) -> None:
     """Run one trial and say how it went."""
     trial = Trial(**{name: value for name, value in values.items() if value is not None})
-    from .measure import measure
-    from .runs import Store
+    from labkit.measure import measure
+    from labkit.runs import Store
 
     store = Store(launcher=launcher)
     known = not again and store.find(trial) is not None
@@ -190,7 +190,7 @@ examples:
 @click.option("--again", is_flag=True, help="Render notebooks even if nothing has changed.")
 def reproduce(profile: str, only: tuple[str, ...], launcher: str, again: bool) -> None:
     """Run the notebooks with a profile's parameters and render them."""
-    from . import book
+    from labkit import book
 
     book.reproduce(profile, only=only, launcher=launcher, again=again, echo=click.echo)
 
@@ -242,7 +242,8 @@ def read_table(name: str, reference: bool, on: str = "local") -> Any:
     """Return one of `TABLES` as a DataFrame: of the runs on a launcher, or of the published."""
     import pandas as pd
 
-    from .runs import Store, outputs
+    from labkit.runs import Store
+    from labkit.settings import outputs
 
     if reference:
         return pd.read_parquet(REFERENCE / f"{name}.parquet")
@@ -275,7 +276,7 @@ def figure(
     number: str, profile: str | None, reference: bool, on: str, output: Path
 ) -> None:
     """Draw one of the thesis's figures, 6.1a to 6.10b."""
-    from . import book, figures
+    from labkit import book, figures
 
     row = figures.find(number)
     trials = read_table("trials", reference, on)
@@ -311,7 +312,7 @@ def _shown_in(directory: Path, number: str) -> Any:
 @click.option("--port", default=6006, show_default=True)
 def tensorboard(port: int) -> None:
     """Show the curves of all runs in TensorBoard, until Ctrl-C."""
-    from .runs import Store
+    from labkit.runs import Store
 
     root = Store().root
     if not any(root.glob("*/tensorboard")):
@@ -340,8 +341,8 @@ def render(deadline: float, **values: Any) -> None:
     need the uid of the workers' Job.
     """
     trial = Trial(**{name: value for name, value in values.items() if value is not None})
-    from .cluster import Settings
-    from .manifests import render
+    from labkit.cluster import Settings
+    from labkit.manifests import render
 
     click.echo(render(trial, Settings.load(), deadline), nl=False)
 
@@ -367,8 +368,8 @@ def image_arguments(command: Callable[..., None]) -> Callable[..., None]:
 
 def image_name(framework: str) -> str:
     """Return the name that ``cluster.toml`` gives an image."""
-    from . import images
-    from .cluster import Settings
+    from labkit import images
+    from labkit.cluster import Settings
 
     return Settings.load().image.format(framework=framework, tag=images.tag(framework))
 
@@ -384,7 +385,7 @@ examples:
 @click.option("--public", is_flag=True, help="Leave PTB out: it is not ours to pass on.")
 def build(framework: str, extra: tuple[str, ...], public: bool) -> None:
     """Build an image, with the data sets inside, under the name in cluster.toml."""
-    from . import images
+    from labkit import images
 
     name = image_name(framework)
     images.build(framework, name, public, extra)
@@ -402,7 +403,7 @@ def push(framework: str, extra: tuple[str, ...]) -> None:
 
     Unless it was built with --public, it holds PTB: push it only where others cannot pull it.
     """
-    from . import images
+    from labkit import images
 
     name = image_name(framework)
     images.push(name, extra)
@@ -416,8 +417,8 @@ examples:
 )
 def ps() -> None:
     """List the trials in the cluster."""
-    from .cluster import Cluster
-    from .visitors import trials
+    from labkit.cluster import Cluster
+    from labkit.visitors import trials
 
     click.echo(trials(Cluster()))
 
@@ -434,8 +435,8 @@ examples:
 @click.option("--follow", is_flag=True, help="Go on until the trial ends, or Ctrl-C.")
 def logs(trial: str, role: str | None, index: int | None, follow: bool) -> None:
     """Print what the replicas of a trial in the cluster have printed; `labkit ps` names them."""
-    from .cluster import Cluster
-    from .visitors import lines
+    from labkit.cluster import Cluster
+    from labkit.visitors import lines
 
     for line in lines(Cluster(), trial, role, index, follow):
         sys.stdout.buffer.write(line + b"\n")
@@ -450,9 +451,9 @@ examples:
 @click.argument("trial")
 def stop(trial: str) -> None:
     """End a trial in the cluster, and delete all that belongs to it."""
-    from .cluster import Cluster
-    from .manifests import selector_of
-    from .visitors import must_exist
+    from labkit.cluster import Cluster
+    from labkit.manifests import selector_of
+    from labkit.visitors import must_exist
 
     cluster = Cluster()
     must_exist(cluster, trial)
@@ -468,7 +469,7 @@ examples:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clean(yes: bool) -> None:
     """Delete everything of labkit's in the namespace, also what others run there."""
-    from .cluster import PART_OF, Cluster
+    from labkit.cluster import PART_OF, Cluster
 
     cluster = Cluster()
     there = cluster.left(PART_OF)

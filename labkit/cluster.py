@@ -24,12 +24,8 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.utils import parse_quantity
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .errors import LabkitError
-from .provenance import REPOSITORY
-from .trials import nearest
-
-SETTINGS = "LABKIT_CLUSTER"
-"""Environment variable with another file than ``cluster.toml``."""
+from labkit.errors import LabkitError, nearest
+from labkit.settings import CLUSTER, REPOSITORY
 
 PART_OF = "app.kubernetes.io/part-of=labkit"
 INSTANCE = "app.kubernetes.io/instance"
@@ -99,7 +95,7 @@ class Settings(BaseModel):
         ClusterError
             With every mistake in the file.
         """
-        named = os.environ.get(SETTINGS)
+        named = os.environ.get(CLUSTER)
         path = Path(named or REPOSITORY / "cluster.toml")
         if not named and not path.exists():
             return cls()

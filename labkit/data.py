@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from labkit.errors import LabkitError
+from labkit.settings import REPOSITORY, data_directory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +46,6 @@ Progress = Callable[[str, int, "int | None"], None]
 
 END_OF_SENTENCE = "<eos>"
 
-_REPOSITORY = Path(__file__).resolve().parents[1]
 _ANSWER_SECONDS = 10  # to the first byte of an answer, name look-up and every address included
 _CONNECT_SECONDS = 5
 _SILENCE_SECONDS = 30
@@ -165,12 +165,9 @@ def read_sources(path: str | Path) -> dict[str, Dataset]:
     }
 
 
-DATASETS: dict[str, Dataset] = read_sources(_REPOSITORY / "data" / "sources.toml")
+DATASETS: dict[str, Dataset] = read_sources(REPOSITORY / "data" / "sources.toml")
 
 
-def default_directory() -> Path:
-    """Return where data lies: ``$LABKIT_DATA``, or ``data`` in the repository."""
-    return Path(os.environ.get("LABKIT_DATA") or _REPOSITORY / "data").expanduser()
 
 
 def samples(name: str) -> int:
@@ -207,7 +204,7 @@ def verify(name: str, directory: str | Path | None = None) -> None:
     name : str
         The data set.
     directory : path, optional
-        The data directory; by default `default_directory`.
+        The data directory; by default `data_directory`.
 
     Raises
     ------
@@ -245,7 +242,7 @@ def fetch(
     name : str
         The data set.
     directory : path, optional
-        The data directory; by default `default_directory`.
+        The data directory; by default `data_directory`.
     progress : callable, optional
         Called as ``progress(what, done_bytes, total_bytes)`` while bytes come.
 
@@ -317,7 +314,7 @@ def _dataset(name: str) -> Dataset:
 
 
 def _folder(dataset: Dataset, directory: str | Path | None) -> Path:
-    return Path(directory or default_directory()).absolute() / dataset.name
+    return Path(directory or data_directory()).absolute() / dataset.name
 
 
 def _sha256(path: Path) -> str:

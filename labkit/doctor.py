@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from .trainers import processors
+from labkit.trainers import processors
 
 CGROUP = Path("/sys/fs/cgroup")  # a container's limits, in version 2
 IMPORT_SECONDS = 120
@@ -65,7 +65,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Look at everything that labkit needs; takes about as long as one import of a framework."""
-    from .trainers import FRAMEWORKS
+    from labkit.trainers import FRAMEWORKS
 
     busy = load()  # before the imports below add to it
     with ThreadPoolExecutor() as pool:
@@ -216,8 +216,8 @@ def libraries() -> Check:
 
 def outputs() -> Check:
     """Look whether runs and notebooks can be written, and at the room for them."""
-    from .runs import OUTPUTS
-    from .runs import outputs as directory
+    from labkit.settings import OUTPUTS
+    from labkit.settings import outputs as directory
 
     path = directory()
     there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
@@ -238,7 +238,7 @@ def outputs() -> Check:
 
 def datasets() -> list[Check]:
     """Verify the data sets; a missing one is a note, as labkit fetches it."""
-    from .data import DATASETS, DataError, verify
+    from labkit.data import DATASETS, DataError, verify
 
     checks = []
     for name in DATASETS:
@@ -253,7 +253,7 @@ def datasets() -> list[Check]:
 
 def cluster() -> Check:
     """Look whether the cluster of the user's kubeconfig would take trials; none is needed."""
-    from .cluster import Cluster, ClusterError
+    from labkit.cluster import Cluster, ClusterError
 
     try:
         there = Cluster()

@@ -25,10 +25,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from . import metrics
-from .errors import LabkitError
-from .trainers import FRAMEWORKS
-from .trials import nearest
+from labkit import metrics
+from labkit.errors import LabkitError, nearest
+from labkit.trainers import FRAMEWORKS
 
 NAMES = {"tensorflow": "TensorFlow", "mxnet": "MXNet", "lenet5": "CNN", "lstm": "RNN"}
 """How figures call what tables spell otherwise."""

@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import data
-from .errors import LabkitError
-from .provenance import REPOSITORY
+from labkit import data
+from labkit.errors import LabkitError
+from labkit.settings import REPOSITORY, data_directory
 
 RECIPES = REPOSITORY / "templates" / "images"
 
@@ -56,7 +56,7 @@ def context(framework: str, directory: Path, public: bool = False) -> None:
     for name in data.DATASETS:
         if not (public and name == PRIVATE):
             data.verify(name)
-            home = data.default_directory() / name
+            home = data_directory() / name
             shutil.copytree(home, directory / "data" / name, ignore=shutil.ignore_patterns(".*"))
 
 

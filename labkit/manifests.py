@@ -10,14 +10,12 @@ from typing import Any
 import jinja2
 import yaml
 
-from . import images
-from .cluster import INSTANCE, Settings
-from .launchers.replicas import arguments, beside_workers, replicas_of
-from .provenance import REPOSITORY
-from .trainers import FRAMEWORKS, HERE
-from .trials import Trial
-
-TEMPLATES = REPOSITORY / "templates"
+from labkit import images
+from labkit.cluster import INSTANCE, Settings
+from labkit.launchers.replicas import arguments, beside_workers, replicas_of
+from labkit.settings import TEMPLATES
+from labkit.trainers import FRAMEWORKS, HERE
+from labkit.trials import Trial
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
 

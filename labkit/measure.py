@@ -12,14 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import data, provenance, tensorboard
-from .errors import LabkitError
-from .launchers import Launcher, NoRoomForTrial, TrialDiverged, TrialFailed, Watch
-from .launchers.local import DEADLINE, LocalLauncher
-from .launchers.replicas import replicas_of
-from .progress import ClusterProgress, SweepProgress
-from .runs import Run, RunError, Store
-from .trials import Trial, TrialError, nearest
+from labkit import data, provenance, tensorboard
+from labkit.errors import LabkitError, nearest
+from labkit.launchers import Launcher, NoRoomForTrial, TrialDiverged, TrialFailed, Watch
+from labkit.launchers.local import DEADLINE, LocalLauncher
+from labkit.launchers.replicas import replicas_of
+from labkit.progress import ClusterProgress, SweepProgress
+from labkit.runs import Run, RunError, Store
+from labkit.trials import Trial, TrialError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _kubernetes(**options: Any) -> Launcher:
     # Only now: its client takes most of a second to import.
-    from .launchers.kubernetes import KubernetesLauncher
+    from labkit.launchers.kubernetes import KubernetesLauncher
 
     return KubernetesLauncher(**options)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import LabkitError
+from labkit.errors import LabkitError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -438,7 +438,7 @@ def configuration(table: pd.DataFrame) -> list[str]:
     These are all fields of a trial but its seed, and whether its workers had to share cores:
     what was measured one way is never averaged with what was measured the other way.
     """
-    from .trials import Trial
+    from labkit.trials import Trial
 
     fields = (*Trial.model_fields, "launcher", "time_shared")
     return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]

@@ -25,13 +25,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import provenance
+from labkit import provenance
+from labkit.settings import REPOSITORY, TEMPLATES
 
 if TYPE_CHECKING:
     import jinja2
     from nbformat import NotebookNode
 
-TEMPLATES = provenance.REPOSITORY / "templates"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def cells(notebook: Path, tag: str | None = None) -> Iterator[str]:
 @cache
 def _code() -> bytes:
     """Return a hash of what all pages depend on: labkit, its templates, data, environment."""
-    root = provenance.REPOSITORY
+    root = REPOSITORY
     paths = [
         *sorted((root / "labkit").rglob("*.py")),
         *sorted(TEMPLATES.glob("*.j2")),

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from .trials import Trial
+from labkit.settings import PROGRESS
+from labkit.trials import Trial
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.live import Live
 
-REPORT = "LABKIT_PROGRESS"
-"""Environment variable with a file to which progress is appended instead of drawing a bar."""
 
 
 def work(trial: Trial) -> int:
@@ -55,7 +54,7 @@ class SweepProgress:
         self._texts: dict[Trial, str] = {}
         self._lock = threading.RLock()
         self._begun = time.monotonic()
-        self._report = os.environ.get(REPORT)
+        self._report = os.environ.get(PROGRESS)
         self._bar = None
 
     def __enter__(self) -> Self:

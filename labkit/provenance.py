@@ -11,12 +11,8 @@ from typing import Any
 
 import psutil
 
-from .trainers import processors
-
-REPOSITORY = Path(__file__).parent.parent
-
-REFERENCE = REPOSITORY / "outputs" / "reference"
-"""The run that is published with labkit."""
+from labkit.settings import REPOSITORY
+from labkit.trainers import processors
 
 
 @functools.cache

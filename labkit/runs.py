@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import data, metrics, provenance
-from .errors import LabkitError
-from .trainers.common import PREFIX
-from .trials import Trial, TrialError
+from labkit import data, metrics, settings
+from labkit.errors import LabkitError
+from labkit.settings import OUTPUTS
+from labkit.trainers.common import PREFIX
+from labkit.trials import Trial, TrialError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,17 +43,12 @@ if TYPE_CHECKING:
 LEAST_ROOM = 32 << 20
 """Bytes that must be free on disk before a trial starts; a run takes some hundred kilobytes."""
 
-OUTPUTS = "LABKIT_OUTPUTS"
-"""Environment variable with another directory than ``outputs``."""
 
 
 class RunError(LabkitError):
     """Events that do not add up to a run."""
 
 
-def outputs() -> Path:
-    """Return the directory of all that is measured and rendered."""
-    return Path(os.environ.get(OUTPUTS) or provenance.REPOSITORY / "outputs")
 
 
 # --- events ---------------------------------------------------------------------------------
@@ -269,7 +265,7 @@ class Store:
     """
 
     def __init__(self, root: Path | None = None, launcher: str = "local") -> None:
-        self.root = Path(root) if root else outputs() / "runs"
+        self.root = Path(root) if root else settings.outputs() / "runs"
         self.launcher = launcher
 
     def name(self, trial: Trial) -> str:

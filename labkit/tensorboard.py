@@ -6,7 +6,7 @@ import math
 import time
 from pathlib import Path
 
-from .runs import Run
+from labkit.runs import Run
 
 
 def write(run: Run, directory: Path) -> None:

@@ -7,19 +7,18 @@ the data's checksums, so that a result is never taken for one of another code or
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from . import data
-from .errors import LabkitError
-from .trainers import FRAMEWORKS
+from labkit import data
+from labkit.errors import LabkitError, nearest
+from labkit.trainers import FRAMEWORKS
 
 DATASET_OF = {"lenet5": ("fashion-mnist", "mnist"), "lstm": ("ptb",)}
 """The data sets a model can learn, its default first."""
@@ -250,10 +249,6 @@ def choices(field: str) -> tuple[str, ...]:
     return tuple(v for v in get_args(Trial.model_fields[field].annotation) if isinstance(v, str))
 
 
-def nearest(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    """Return ``"; did you mean ...?"`` for the known name nearest to a mistyped one, if any is."""
-    close = difflib.get_close_matches(str(name).lower(), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 _BOUNDS = {

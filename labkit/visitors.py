@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .cluster import INSTANCE, PART_OF, Cluster, ClusterError, failure
-from .manifests import selector_of
-from .trials import nearest
+from labkit.cluster import INSTANCE, PART_OF, Cluster, ClusterError, failure
+from labkit.errors import nearest
+from labkit.manifests import selector_of
 
 REPLICA = re.compile(rb"(?P<role>[a-z]+)-(?P<index>[0-9]+)[|!] ")
 

@@ -11,8 +11,9 @@ import pytest
 from processes import Labkit
 
 from labkit import data, measure
-from labkit.launchers.local import WARM, WarmProcesses
-from labkit.runs import OUTPUTS, Store
+from labkit.launchers.local import WarmProcesses
+from labkit.runs import Store
+from labkit.settings import OUTPUTS, WARM
 from labkit.trainers import FRAMEWORKS, processors
 
 # On a machine with other work an example may well take longer than hypothesis expects.

@@ -15,10 +15,9 @@ import pandas as pd
 import psutil
 import pytest
 
-from labkit import book, pages, provenance
+from labkit import book, pages
 from labkit.book import BookError
-from labkit.launchers.local import WARM
-from labkit.runs import OUTPUTS
+from labkit.settings import OUTPUTS, REPOSITORY, WARM
 
 PARAMETERS = """\
 framework = "mxnet"
@@ -146,7 +145,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert 'href="0-1-tiny.html"' in front and 'src="figures/6.5a.png"' in front
     for made in (page.replace(sys.executable, ""), front, json.dumps(executed["metadata"])):
         assert str(tmp_path) not in made
-        assert str(provenance.REPOSITORY) not in made
+        assert str(REPOSITORY) not in made
 
     # Nothing has changed: nothing is run.
     with monkeypatch.context() as patch:
@@ -331,7 +330,7 @@ def test_nothing_survives_a_book_that_is_ended(kernels, notebooks, place, tmp_pa
     )
     before = psutil.Process().children(recursive=True)
     with subprocess.Popen(
-        [sys.executable, "-c", program], env=environment, cwd=provenance.REPOSITORY,
+        [sys.executable, "-c", program], env=environment, cwd=REPOSITORY,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as labkit:  # fmt: skip
         assert any(", step " in line for line in labkit.stdout), labkit.stderr.read()

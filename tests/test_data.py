@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from labkit import data
 from labkit.errors import LabkitError
+from labkit.settings import REPOSITORY, data_directory
 
 RANDOM = np.random.default_rng(1)
 IMAGES = RANDOM.bytes(1_500_000)  # packs to more than one chunk of a download
@@ -215,9 +216,9 @@ def test_a_missing_table_says_how_labkit_is_installed(tmp_path):
 
 def test_the_directory_is_the_repositorys_or_the_environments(monkeypatch, tmp_path):
     monkeypatch.delenv("LABKIT_DATA", raising=False)
-    assert data.default_directory() == Path(data.__file__).resolve().parents[1] / "data"
+    assert data_directory() == REPOSITORY / "data"
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
-    assert data.default_directory() == tmp_path
+    assert data_directory() == tmp_path
 
 
 def test_importing_is_light():

@@ -15,9 +15,9 @@ from processes import eventually, running
 
 from labkit.errors import LabkitError
 from labkit.launchers import local
-from labkit.launchers.local import WARM
 from labkit.measure import SweepFailed, measure
 from labkit.runs import Store
+from labkit.settings import WARM
 from labkit.trials import Trial
 
 pytestmark = [pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]

@@ -23,10 +23,10 @@ from processes import REPOSITORY, eventually
 
 from labkit import cluster, doctor, manifests
 from labkit.cli import main
-from labkit.cluster import SETTINGS as CLUSTER_FILE
 from labkit.cluster import Cluster, ClusterError
 from labkit.measure import SweepFailed, measure
 from labkit.runs import Store
+from labkit.settings import CLUSTER as CLUSTER_FILE
 from labkit.trials import Sweep, Trial
 
 pytestmark = pytest.mark.timeout(300)

@@ -19,9 +19,10 @@ from processes import eventually, running
 from labkit import data, trainers
 from labkit.errors import LabkitError
 from labkit.launchers import TrialDiverged, TrialFailed, local
-from labkit.launchers.local import WARM, LocalLauncher, WarmProcesses
+from labkit.launchers.local import LocalLauncher, WarmProcesses
 from labkit.launchers.replicas import Replicas
 from labkit.runs import Run
+from labkit.settings import WARM, data_directory
 from labkit.trainers import FRAMEWORKS, Framework, processors
 
 TRAINER = """
@@ -177,7 +178,7 @@ def test_what_a_replica_gets(trainer, directory):
         "strategy": "single", "batch_size": "50", "learning_rate": "0.1", "epochs": "None",
         "steps": "100", "seed": "7", "initializer": "xavier", "clip_norm": "2.5",
         "loss_over_time": "default", "eval_samples": "0", "threads": "1", "trial": trial.identity,
-        "data": str(data.default_directory()), "deadline": "130.0",
+        "data": str(data_directory()), "deadline": "130.0",
     }.items():  # fmt: skip
         assert told["args"][name] == value
     pid = events[0]["pid"]
@@ -422,7 +423,7 @@ def test_a_replica_has_a_deadline_of_its_own(trainer, directory):
     """)
     done = subprocess.run(
         [sys.executable, "-c", "import train; train.main(train.common.parse(['--deadline=0.3', "
-         f"'--data={data.default_directory()}']))"],
+         f"'--data={data_directory()}']))"],
         cwd=FRAMEWORKS["mxnet"].script.parent, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == -signal.SIGALRM

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from labkit import data, diagram, images, manifests
 from labkit.cli import main
-from labkit.cluster import SETTINGS, ClusterError, Settings
+from labkit.cluster import ClusterError, Settings
+from labkit.settings import CLUSTER, TEMPLATES
 from labkit.trainers import FRAMEWORKS, HERE
 
 DEFAULT = Settings()
@@ -219,16 +220,16 @@ def test_the_picture_has_all_of_it():
 
 
 def test_the_template_of_the_settings_says_the_defaults(monkeypatch, tmp_path):
-    text = (manifests.TEMPLATES / "cluster.toml").read_text()
-    monkeypatch.setenv(SETTINGS, str(manifests.TEMPLATES / "cluster.toml"))
+    text = (TEMPLATES / "cluster.toml").read_text()
+    monkeypatch.setenv(CLUSTER, str(TEMPLATES / "cluster.toml"))
     assert Settings.load() == Settings()
     for name in Settings.model_fields:
         assert f"{name} = " in text
-    monkeypatch.setenv(SETTINGS, str(tmp_path / "none.toml"))
+    monkeypatch.setenv(CLUSTER, str(tmp_path / "none.toml"))
     with pytest.raises(ClusterError, match="none.toml cannot be read"):
         Settings.load()
     (tmp_path / "bad.toml").write_text("namespace = ")
-    monkeypatch.setenv(SETTINGS, str(tmp_path / "bad.toml"))
+    monkeypatch.setenv(CLUSTER, str(tmp_path / "bad.toml"))
     with pytest.raises(ClusterError, match="bad.toml: Invalid value"):
         Settings.load()
 

@@ -19,8 +19,8 @@ from labkit.data import DataError
 from labkit.launchers import NoRoomForTrial
 from labkit.launchers.replicas import replicas_of
 from labkit.measure import SweepFailed, measure
-from labkit.progress import REPORT
 from labkit.runs import Store
+from labkit.settings import PROGRESS
 from labkit.trials import Sweep, TrialError
 
 pytestmark = [pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
@@ -189,7 +189,7 @@ def test_a_failed_trial_does_not_spoil_the_others(store):
 
 
 def test_progress_for_who_asks(store, tmp_path, monkeypatch):
-    monkeypatch.setenv(REPORT, str(tmp_path / "progress"))
+    monkeypatch.setenv(PROGRESS, str(tmp_path / "progress"))
     measure(Sweep.grid(2, **SMALL), store=store)
     lines = pd.read_json(tmp_path / "progress", lines=True)
     assert lines.text.iloc[0].startswith("trial 1 of 2: mxnet-lenet5-w1")

@@ -13,7 +13,8 @@ import nbformat
 import pandas as pd
 import pytest
 
-from labkit import book, measure, pages, provenance
+from labkit import book, measure, pages
+from labkit.settings import REPOSITORY
 from labkit.trials import Sweep
 
 CHAPTER_6 = [
@@ -269,6 +270,6 @@ def test_importing_the_book_is_light():
     from subprocess import run as call
 
     done = call([sys.executable, "-c", probe], capture_output=True, text=True, check=True,
-                cwd=provenance.REPOSITORY)  # fmt: skip
+                cwd=REPOSITORY)  # fmt: skip
     heavy = {"papermill", "nbconvert", "nbformat", "jupyter_client", "pandas", "matplotlib"}
     assert not heavy & set(done.stdout.split())

@@ -7,7 +7,8 @@ import made_runs
 import pytest
 from rich.console import Console
 
-from labkit.progress import REPORT, ClusterProgress, work
+from labkit.progress import ClusterProgress, work
+from labkit.settings import PROGRESS
 
 ROLES = {
     "worker": {"Pending": 3, "Running": 2, "Succeeded": 0, "Failed": 0},
@@ -32,7 +33,7 @@ def screen(progress):
 
 
 def test_a_table_of_roles_and_a_bar_a_trial(trials, monkeypatch):
-    monkeypatch.delenv(REPORT, raising=False)
+    monkeypatch.delenv(PROGRESS, raising=False)
     with ClusterProgress(trials) as progress:
         for trial in trials:
             progress.begin(trial)
@@ -60,7 +61,7 @@ def test_a_table_of_roles_and_a_bar_a_trial(trials, monkeypatch):
 
 
 def test_a_report_instead(trials, monkeypatch, tmp_path):
-    monkeypatch.setenv(REPORT, str(tmp_path / "report"))
+    monkeypatch.setenv(PROGRESS, str(tmp_path / "report"))
     with ClusterProgress(trials) as progress:
         progress.begin(trials[0])
         progress.event(trials[0], {"kind": "submitted", "name": "mxnet-1", "objects": 4})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from labkit import data
 from labkit.runs import parse
+from labkit.settings import data_directory
 from labkit.trainers import FRAMEWORKS, HERE, common
 
 pytestmark = pytest.mark.timeout(300)  # both frameworks are imported several times
@@ -57,7 +58,7 @@ def test_one_process_without_labkit(framework, tmp_path):
     for name in ("common.py", f"train_{framework}.py"):
         (tmp_path / name).write_bytes((HERE / name).read_bytes())
     done = subprocess.run(
-        [sys.executable, f"train_{framework}.py", "--data", data.default_directory(),
+        [sys.executable, f"train_{framework}.py", "--data", data_directory(),
          "--batch-size=32", "--steps=3", "--eval-samples=300", "--trial=by hand"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
@@ -331,7 +332,7 @@ def test_arrays_of_text(words, sequences, tmp_path):
 @pytest.mark.usefixtures("datasets")
 @pytest.mark.parametrize("name", ["fashion-mnist", "mnist", "ptb"])
 def test_the_real_arrays(name):
-    arrays = common.Arrays(name, data.default_directory())
+    arrays = common.Arrays(name, data_directory())
     assert arrays.sum == data.checksum(name)
     assert len(arrays.train_inputs) == len(arrays.train_labels) == data.samples(name)
     if name == "ptb":

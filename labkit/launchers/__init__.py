@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from ..errors import LabkitError
-from ..trials import Trial
+from labkit.errors import LabkitError
+from labkit.trials import Trial
 
 Watch = Callable[[dict[str, Any]], None]
 """Called with every event as it arrives; for showing only, never for results."""

@@ -27,8 +27,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import manifests, runs
-from ..cluster import (
+from labkit import manifests, runs
+from labkit.cluster import (
     CONNECTIONS,
     PATIENCE,
     Cluster,
@@ -38,10 +38,10 @@ from ..cluster import (
     failure,
     quota_used_up,
 )
-from ..trials import Trial
-from . import NoRoomForTrial, TrialFailed, Watch
-from .local import DEADLINE, STALL, is_overloaded
-from .replicas import Replicas, replicas_of, tail
+from labkit.launchers import NoRoomForTrial, TrialFailed, Watch
+from labkit.launchers.local import DEADLINE, STALL, is_overloaded
+from labkit.launchers.replicas import Replicas, replicas_of, tail
+from labkit.trials import Trial
 
 POLL = 1.0
 """Seconds between two looks at a trial's pods and logs, at least."""

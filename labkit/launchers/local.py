@@ -26,13 +26,14 @@ from typing import Any, Self
 
 import psutil
 
-from .. import data
-from ..errors import LabkitError
-from ..runs import LogReader
-from ..trainers import FRAMEWORKS, Framework, processors
-from ..trials import Trial
-from . import TrialFailed, Watch
-from .replicas import Replicas, arguments, beside_workers, place, replicas_of, tail
+from labkit import settings
+from labkit.errors import LabkitError
+from labkit.launchers import TrialFailed, Watch
+from labkit.launchers.replicas import Replicas, arguments, beside_workers, place, replicas_of, tail
+from labkit.runs import LogReader
+from labkit.settings import WARM
+from labkit.trainers import FRAMEWORKS, Framework, processors
+from labkit.trials import Trial
 
 DEADLINE = 3600.0
 """Seconds a trial may take, if its caller does not say."""
@@ -40,8 +41,6 @@ DEADLINE = 3600.0
 STALL = 300.0
 """Seconds without any event after which a trial counts as hung."""
 
-WARM = "LABKIT_WARM"
-"""Environment variable with a directory of warm processes, shared by the notebooks of a book."""
 
 LEAST_ROOM = 64 << 10
 """Bytes free on disk below which a running trial is ended, as its logs will not be whole."""
@@ -148,7 +147,7 @@ class LocalLauncher:
 
     def __init__(self, deadline: float = DEADLINE, data_directory: Path | None = None) -> None:
         self.deadline = deadline
-        self.data_directory = data_directory or data.default_directory()
+        self.data_directory = data_directory or settings.data_directory()
         shared = os.environ.get(WARM)
         self._warm = WarmProcesses(Path(shared) if shared else None)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..trainers import FRAMEWORKS
-from ..trials import Trial
-from . import TrialDiverged, TrialFailed
+from labkit.launchers import TrialDiverged, TrialFailed
+from labkit.trainers import FRAMEWORKS
+from labkit.trials import Trial
 
 PHASES = {
     None: "before its first event",

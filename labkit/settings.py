@@ -1,0 +1,43 @@
+"""Where labkit finds and leaves things, and the environment variables that say otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+TEMPLATES = REPOSITORY / "templates"
+
+NOTEBOOKS = REPOSITORY / "notebooks"
+
+REFERENCE = REPOSITORY / "outputs" / "reference"
+"""The run that is published with labkit."""
+
+OUTPUTS = "LABKIT_OUTPUTS"
+"""Environment variable with another directory than ``outputs``."""
+
+DATA = "LABKIT_DATA"
+"""Environment variable with another directory than ``data``."""
+
+CLUSTER = "LABKIT_CLUSTER"
+"""Environment variable with another file than ``cluster.toml``."""
+
+WARM = "LABKIT_WARM"
+"""Environment variable with a directory of warm processes, shared by the notebooks of a book."""
+
+PROGRESS = "LABKIT_PROGRESS"
+"""Environment variable with a file to which progress is appended instead of drawing a bar."""
+
+FIGURES = "LABKIT_FIGURES"
+"""Environment variable with the directory in which a notebook of a book keeps its figures."""
+
+
+def outputs() -> Path:
+    """Return the directory of all that is measured and rendered."""
+    return Path(os.environ.get(OUTPUTS) or REPOSITORY / "outputs")
+
+
+def data_directory() -> Path:
+    """Return where data lies: ``$LABKIT_DATA``, or ``data`` in the repository."""
+    return Path(os.environ.get(DATA) or REPOSITORY / "data").expanduser()
