@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from labkit import data, settings
+from labkit import datasets, settings
 from labkit.errors import LabkitError, nearest
 from labkit.launchers.local import WarmProcesses
 from labkit.pages import Page, cells, index, keep, write
@@ -266,7 +266,7 @@ def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[_Works
     local = [page for page in due if page.launcher == "local"]
     for dataset in _named(local, "dataset"):
         echo(f"data: {dataset}")
-        data.fetch(dataset)
+        datasets.fetch(dataset)
     place = Path(tempfile.mkdtemp(prefix="labkit-"))
     if len(str(place)) > LONGEST_SOCKET:
         place.rmdir()

@@ -76,11 +76,11 @@ def data(names: tuple[str, ...], verify: bool) -> None:
     """Fetch data sets and check them, byte for byte."""
     from tqdm import tqdm
 
-    from labkit import data
+    from labkit import datasets
 
-    for name in names or data.DATASETS:
+    for name in names or datasets.DATASETS:
         if verify:
-            data.verify(name)
+            datasets.verify(name)
         else:
             with tqdm(unit="B", unit_scale=True, leave=False, disable=None) as bar:
 
@@ -89,7 +89,7 @@ def data(names: tuple[str, ...], verify: bool) -> None:
                     bar.total, bar.n = total, done
                     bar.refresh()
 
-                data.fetch(name, progress=show)
+                datasets.fetch(name, progress=show)
         click.echo(f"{name}: verified, in {data_directory() / name}")
 
 

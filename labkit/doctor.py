@@ -238,7 +238,7 @@ def outputs() -> Check:
 
 def datasets() -> list[Check]:
     """Verify the data sets; a missing one is a note, as labkit fetches it."""
-    from labkit.data import DATASETS, DataError, verify
+    from labkit.datasets import DATASETS, DataError, verify
 
     checks = []
     for name in DATASETS:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from labkit import data
+from labkit import datasets
 from labkit.errors import LabkitError
 from labkit.settings import REPOSITORY, data_directory
 
@@ -30,8 +30,8 @@ def tag(framework: str) -> str:
     digest = hashlib.sha256()
     for path in sorted((RECIPES / framework).iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
-    for name in data.DATASETS:
-        digest.update(data.checksum(name).encode())
+    for name in datasets.DATASETS:
+        digest.update(datasets.checksum(name).encode())
     return digest.hexdigest()[:12]
 
 
@@ -53,9 +53,9 @@ def context(framework: str, directory: Path, public: bool = False) -> None:
         If a data set is missing or has changed.
     """
     shutil.copytree(RECIPES / framework, directory, dirs_exist_ok=True)
-    for name in data.DATASETS:
+    for name in datasets.DATASETS:
         if not (public and name == PRIVATE):
-            data.verify(name)
+            datasets.verify(name)
             home = data_directory() / name
             shutil.copytree(home, directory / "data" / name, ignore=shutil.ignore_patterns(".*"))
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit import data, provenance, tensorboard
+from labkit import datasets, provenance, tensorboard
 from labkit.errors import LabkitError, nearest
 from labkit.launchers import Launcher, NoRoomForTrial, TrialDiverged, TrialFailed, Watch
 from labkit.launchers.local import DEADLINE, LocalLauncher
@@ -123,7 +123,7 @@ def measure(
         return Results(sweep, store)
     if launcher == "local":  # elsewhere the image has them
         for dataset in sorted({trial.dataset for trial in missing}):
-            data.verify(dataset)
+            datasets.verify(dataset)
 
     failures: list[TrialFailed] = []
     with ExitStack() as stack:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit import data, metrics, settings
+from labkit import datasets, metrics, settings
 from labkit.errors import LabkitError
 from labkit.settings import OUTPUTS
 from labkit.trainers.common import PREFIX
@@ -219,7 +219,7 @@ class Run:
             for what, found, due in (
                 ("event", start["kind"], "start"),
                 ("trial", start.get("trial"), self.trial.identity),
-                ("data", start.get("data"), data.checksum(self.trial.dataset)),
+                ("data", start.get("data"), datasets.checksum(self.trial.dataset)),
                 ("steps", end.get("steps"), self.trial.total_steps),
                 ("last step", steps[-1] if steps else 0, self.trial.total_steps),
             ):

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from labkit import data
+from labkit import datasets
 from labkit.errors import LabkitError, nearest
 from labkit.trainers import FRAMEWORKS
 
@@ -113,7 +113,7 @@ class Trial(BaseModel):
         if (self.epochs is None) == (self.steps is None):
             given = "neither is" if self.epochs is None else "both are"
             wrong.append(f"epochs, steps: give one of them; {given} given")
-        samples = data.samples(self.dataset)
+        samples = datasets.samples(self.dataset)
         if self.batch_size > samples:
             wrong.append(
                 f"batch_size: {self.batch_size} is more than the {samples} training samples "
@@ -152,7 +152,7 @@ class Trial(BaseModel):
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the values, the trainer's source and the data's checksums."""
-        parts = (self.digest, FRAMEWORKS[self.framework].sum, data.checksum(self.dataset))
+        parts = (self.digest, FRAMEWORKS[self.framework].sum, datasets.checksum(self.dataset))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
@@ -166,7 +166,7 @@ class Trial(BaseModel):
     @property
     def steps_per_epoch(self) -> int:
         """Full batches in a pass; the smaller one at its end is left out, so all workers agree."""
-        return data.samples(self.dataset) // self.batch_size
+        return datasets.samples(self.dataset) // self.batch_size
 
     @property
     def total_steps(self) -> int:

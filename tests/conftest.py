@@ -10,7 +10,8 @@ import hypothesis
 import pytest
 from processes import Labkit
 
-from labkit import data, measure
+from labkit import measure
+from labkit.datasets import DATASETS, fetch
 from labkit.launchers.local import WarmProcesses
 from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
@@ -69,8 +70,8 @@ def hardware_threads(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def datasets():
     """Have all data sets, from their sources if they are not there yet."""
-    for name in data.DATASETS:
-        data.fetch(name)
+    for name in DATASETS:
+        fetch(name)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import json
 
-from labkit import data
+from labkit import datasets
 from labkit.launchers.replicas import replicas_of
 from labkit.trainers.common import PREFIX
 from labkit.trials import Trial
@@ -55,7 +55,7 @@ def events(trial, role, index, boot=1000.0):
         numbered.append({"seq": len(numbered), "t": boot + t, **who, "kind": kind} | fields)
 
     versions = {"python": "3.11.0", trial.framework: "1.0"}
-    add(0, "start", trial=trial.identity, data=data.checksum(trial.dataset), pid=1, cpu=0.0,
+    add(0, "start", trial=trial.identity, data=datasets.checksum(trial.dataset), pid=1, cpu=0.0,
         versions=versions)  # fmt: skip
     add(1, "ready", cpu=1.0)
     if role == "worker":

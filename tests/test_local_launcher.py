@@ -16,7 +16,7 @@ import psutil
 import pytest
 from processes import eventually, running
 
-from labkit import data, trainers
+from labkit import datasets, trainers
 from labkit.errors import LabkitError
 from labkit.launchers import TrialDiverged, TrialFailed, local
 from labkit.launchers.local import LocalLauncher, WarmProcesses
@@ -57,7 +57,7 @@ def act(args, events):
 
 def write(folder, act=ACT, at_import=""):
     folder.mkdir(exist_ok=True)
-    names = {"trainers": str(trainers.HERE), "data": data.checksum("fashion-mnist")}
+    names = {"trainers": str(trainers.HERE), "data": datasets.checksum("fashion-mnist")}
     (folder / "train.py").write_text(TRAINER.format(**names) + at_import)
     (folder / "act.py").write_text(textwrap.dedent(act))
 

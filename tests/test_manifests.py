@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit import data, diagram, images, manifests
+from labkit import diagram, images, manifests
 from labkit.cli import main
 from labkit.cluster import ClusterError, Settings
 from labkit.settings import CLUSTER, TEMPLATES
@@ -241,8 +241,8 @@ def test_the_template_of_the_settings_says_the_defaults(monkeypatch, tmp_path):
 def test_what_an_image_is_built_from(framework, tmp_path, datasets):
     images.context(framework, tmp_path / "all")
     assert (tmp_path / "all" / "Containerfile").exists()
-    for name in data.DATASETS:
-        data.verify(name, tmp_path / "all" / "data")
+    for name in datasets.DATASETS:
+        datasets.verify(name, tmp_path / "all" / "data")
     images.context(framework, tmp_path / "public", public=True)
     assert sorted(p.name for p in (tmp_path / "public" / "data").iterdir()) == [
         "fashion-mnist", "mnist",

@@ -15,7 +15,7 @@ import pytest
 from processes import exit_code, fork
 
 from labkit import measure as measuring
-from labkit.data import DataError
+from labkit.datasets import DataError
 from labkit.launchers import NoRoomForTrial
 from labkit.launchers.replicas import replicas_of
 from labkit.measure import SweepFailed, measure

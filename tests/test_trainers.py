@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit import data
+from labkit import datasets
 from labkit.runs import parse
 from labkit.settings import data_directory
 from labkit.trainers import FRAMEWORKS, HERE, common
@@ -69,7 +69,7 @@ def test_one_process_without_labkit(framework, tmp_path):
     ]  # fmt: skip
     start, end = events[0], events[-1]
     assert start["trial"] == "by hand"
-    assert start["data"] == data.checksum("fashion-mnist")
+    assert start["data"] == datasets.checksum("fashion-mnist")
     assert framework in start["versions"]
     assert (end["steps"], end["samples"]) == (3, 96)
     assert end["peak_bytes"] > 100e6
@@ -333,8 +333,8 @@ def test_arrays_of_text(words, sequences, tmp_path):
 @pytest.mark.parametrize("name", ["fashion-mnist", "mnist", "ptb"])
 def test_the_real_arrays(name):
     arrays = common.Arrays(name, data_directory())
-    assert arrays.sum == data.checksum(name)
-    assert len(arrays.train_inputs) == len(arrays.train_labels) == data.samples(name)
+    assert arrays.sum == datasets.checksum(name)
+    assert len(arrays.train_inputs) == len(arrays.train_labels) == datasets.samples(name)
     if name == "ptb":
         assert arrays.train_inputs.max() == common.VOCABULARY - 1
     else:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit import data
+from labkit import datasets
 from labkit.errors import LabkitError
 from labkit.trainers import FRAMEWORKS
 from labkit.trials import Sweep, Trial, TrialError
@@ -225,7 +225,7 @@ def test_identity_covers_trainer_and_data(monkeypatch):
         patch.setitem(vars(FRAMEWORKS["mxnet"]), "sum", "another trainer")
         identities.add(trial.replace().identity)
     with monkeypatch.context() as patch:
-        patch.setattr(data, "checksum", lambda name: f"other {name}")
+        patch.setattr(datasets, "checksum", lambda name: f"other {name}")
         identities.add(trial.replace().identity)
     assert len(identities) == 3
     assert trial.replace() == trial  # the values are what they were

@@ -1,0 +1,6 @@
+"""Data sets: what they are, fetched from where they are published, verified by SHA-256."""
+
+from labkit.datasets.fetch import fetch, verify
+from labkit.datasets.sources import DATASETS, DataError, checksum, samples
+
+__all__ = ["DATASETS", "DataError", "checksum", "fetch", "samples", "verify"]
