@@ -38,7 +38,7 @@ class Done(Exception):
 
 def labkit(workers):
     """Submit a trial, wait until it runs, delete it; print what that took as JSON."""
-    from labkit.launchers.kubernetes import KubernetesLauncher
+    from labkit.launchers.kubernetes.launcher import KubernetesLauncher
     from labkit.trials import Trial
 
     trial = Trial(framework="mxnet", model="lenet5", workers=workers, batch_size=128,
@@ -65,7 +65,7 @@ def labkit(workers):
 
 def helm(command, workers, namespace, core):
     """Install the thesis's chart, wait until its pods run; return what that took."""
-    from labkit.trainers import HERE as trainers
+    from labkit.trials.frameworks import HERE as trainers
 
     with tempfile.TemporaryDirectory() as directory:
         chart = Path(shutil.copytree(HERE / "thesis_chart", Path(directory) / "chart"))

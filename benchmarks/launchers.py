@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from labkit import provenance
-from labkit.measure import measure
-from labkit.metrics import interval
+from labkit.analysis.intervals import interval
+from labkit.campaign import measure
 from labkit.runs import Store
 from labkit.trials import Trial
 

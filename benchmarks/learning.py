@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit import measure, provenance
+from labkit import campaign, provenance
 from labkit.settings import data_directory
 from labkit.trials import Trial
 
@@ -50,7 +50,7 @@ def main():
     only = parser.parse_args().only
     print(f"revision {provenance.revision()}")
     print("framework   model   metric        ours     plain    due")
-    measure.OVERLOAD_RETRIES = 0  # the plain loop beside it disturbs the rate, which nobody reads
+    campaign.OVERLOAD_RETRIES = 0  # the plain loop beside it disturbs the rate, which nobody reads
     failed = False
     for framework in ("mxnet", "tensorflow"):
         for model, case in CASES.items():
@@ -59,7 +59,7 @@ def main():
             metric, learned, due = JUDGE[model]
             trial = Trial(framework=framework, model=model, **case)
             beside = start_plain(trial)
-            ours = measure.measure([trial]).table[metric].iloc[0]
+            ours = campaign.measure([trial]).table[metric].iloc[0]
             plain = json.loads(beside.communicate()[0].splitlines()[-1])[metric]
             failed |= not (learned(ours) and learned(plain))
             row = f"{framework:11} {model:7} {metric:10} {ours:7.2f} {plain:9.2f}    {due}"

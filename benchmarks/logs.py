@@ -19,12 +19,12 @@ from pathlib import Path
 import psutil
 
 from labkit import provenance
-from labkit.cluster import CONNECTIONS
-from labkit.launchers.kubernetes import KubernetesLauncher
-from labkit.launchers.replicas import replicas_of
+from labkit.launchers.kubernetes.api import CONNECTIONS
+from labkit.launchers.kubernetes.launcher import KubernetesLauncher
+from labkit.launchers.placement import replicas_of
 from labkit.runs import Run
-from labkit.trainers import FRAMEWORKS, Framework
 from labkit.trials import Trial
+from labkit.trials.frameworks import FRAMEWORKS, Framework
 
 MEMORY = 200  # MB
 

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from labkit import provenance
-from labkit.launchers.local import LocalLauncher
-from labkit.measure import LAUNCHERS, measure
+from labkit.campaign import LAUNCHERS, measure
+from labkit.launchers.local.launcher import LocalLauncher
 from labkit.runs import Store
-from labkit.trainers import FRAMEWORKS
 from labkit.trials import Sweep
+from labkit.trials.frameworks import FRAMEWORKS
 
 IMPORT = "import numpy; 'bool' in vars(numpy) or setattr(numpy, 'bool', numpy.bool_); import {}"
 LIMIT = {"tensorflow": 2.0, "mxnet": 3.0}

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from labkit import provenance
-from labkit.measure import measure
+from labkit.campaign import measure
 from labkit.runs import Store
 from labkit.trials import Trial
 

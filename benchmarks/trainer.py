@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from labkit import provenance
-from labkit.measure import measure
-from labkit.metrics import interval
+from labkit.analysis.intervals import interval
+from labkit.campaign import measure
 from labkit.runs import Store
 from labkit.settings import data_directory
 from labkit.trials import Trial

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.trainers import processors
+from labkit.replicas.cores import count
 
 CGROUP = Path("/sys/fs/cgroup")  # a container's limits, in version 2
 IMPORT_SECONDS = 120
@@ -65,7 +65,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Look at everything that labkit needs; takes about as long as one import of a framework."""
-    from labkit.trainers import FRAMEWORKS
+    from labkit.trials.frameworks import FRAMEWORKS
 
     busy = load()  # before the imports below add to it
     with ThreadPoolExecutor() as pool:
@@ -121,7 +121,7 @@ def system() -> Check:
 def cores() -> Check:
     """Look at how many cores this process may use, which bounds what can be measured."""
     mine, there = os.sched_getaffinity(0), os.cpu_count()
-    usable = processors.cores(mine)
+    usable = count(mine)
     found = str(usable)
     if usable < len(mine):
         found += f", with {len(mine)} hardware threads"
@@ -253,7 +253,7 @@ def datasets() -> list[Check]:
 
 def cluster() -> Check:
     """Look whether the cluster of the user's kubeconfig would take trials; none is needed."""
-    from labkit.cluster import Cluster, ClusterError
+    from labkit.launchers.kubernetes.api import Cluster, ClusterError
 
     try:
         there = Cluster()

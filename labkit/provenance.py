@@ -11,8 +11,8 @@ from typing import Any
 
 import psutil
 
+from labkit.replicas import cores
 from labkit.settings import REPOSITORY
-from labkit.trainers import processors
 
 
 @functools.cache
@@ -21,7 +21,7 @@ def machine() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "cpu_model": _cpu_model(),
-        "cores": processors.cores(os.sched_getaffinity(0)),
+        "cores": cores.count(os.sched_getaffinity(0)),
         "memory": psutil.virtual_memory().total,
         "system": platform.platform(),
     }

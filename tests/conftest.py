@@ -10,12 +10,13 @@ import hypothesis
 import pytest
 from processes import Labkit
 
-from labkit import measure
+from labkit import campaign
 from labkit.datasets import DATASETS, fetch
-from labkit.launchers.local import WarmProcesses
+from labkit.launchers.local.warm import WarmProcesses
+from labkit.replicas import cores
 from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
-from labkit.trainers import FRAMEWORKS, processors
+from labkit.trials.frameworks import FRAMEWORKS
 
 # On a machine with other work an example may well take longer than hypothesis expects.
 hypothesis.settings.register_profile(
@@ -64,7 +65,7 @@ def hardware_threads(tmp_path, monkeypatch):
         topology.mkdir(parents=True)
         first = number - number % 2
         (topology / "thread_siblings_list").write_text(f"{first}-{first + 1}\n")
-    monkeypatch.setattr(processors, "TOPOLOGY", tmp_path)
+    monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +99,7 @@ def store(tmp_path):
 @pytest.fixture
 def once(monkeypatch):
     """Have trials run once even where something else keeps the machine busy."""
-    monkeypatch.setattr(measure, "OVERLOAD_RETRIES", 0)
+    monkeypatch.setattr(campaign, "OVERLOAD_RETRIES", 0)
 
 
 @pytest.fixture

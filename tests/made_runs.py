@@ -3,8 +3,8 @@
 import json
 
 from labkit import datasets
-from labkit.launchers.replicas import replicas_of
-from labkit.trainers.common import PREFIX
+from labkit.launchers.placement import replicas_of
+from labkit.replicas.events import PREFIX
 from labkit.trials import Trial
 
 STEP = 0.1

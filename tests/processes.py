@@ -58,7 +58,7 @@ from labkit.trials import Sweep
 measure.OVERLOAD_RETRIES = 0
 measure.measure(
     Sweep.grid(**json.loads(sys.argv[1])), sys.argv[2],
-    watch=lambda event: print(json.dumps(event), flush=True),
+    on_event=lambda event: print(json.dumps(event), flush=True),
 )
 """
 

@@ -13,7 +13,8 @@ import nbformat
 import pandas as pd
 import pytest
 
-from labkit import book, measure, pages
+from labkit import book, campaign
+from labkit.book import pages
 from labkit.settings import REPOSITORY
 from labkit.trials import Sweep
 
@@ -171,13 +172,13 @@ def made_up(trials, measured=True):
                 "status": "finished",
                 "overloaded": not measured,
                 "cores": 2,
-                "time_shared": trial.workers > 2,
+                "oversubscribed": trial.workers > 2,
                 "batches_per_second": rate,
                 "samples_per_second": rate * trial.batch_size,
                 "epoch_s": 60_000 * trial.workers / (rate * trial.batch_size),
                 "cpu_ms_per_step": 20.0,
                 "imbalance": 0.02,
-                "steadiness": 0.03,
+                "variation": 0.03,
                 "startup_s": 1.0,
                 "duration_s": 9.0,
                 "launcher": "local",
@@ -216,7 +217,7 @@ def run(page, monkeypatch, measured=True):
         assert number not in figures
         figures[number] = (figure.axes[0].get_title("left"), set(table["trial"]))
 
-    monkeypatch.setattr(measure, "measure", pretend)
+    monkeypatch.setattr(campaign, "measure", pretend)
     monkeypatch.setattr(book, "show", keep)
     names = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():

@@ -57,10 +57,10 @@ def trials(
                 "batches_per_second": batches,
                 "samples_per_second": samples_per_second,
                 "imbalance": 0.02,
-                "steadiness": 0.03,
+                "variation": 0.03,
                 "epoch_s": samples_per_epoch * w / samples_per_second,
                 "cores": cores,
-                "time_shared": w > cores,
+                "oversubscribed": w > cores,
                 "overloaded": False,
             }
         )
@@ -71,7 +71,7 @@ def lose(table, status="failed", overloaded=False, **where):
     """Return the table with the numbers of some trials lost, as a store loses them."""
     table = table.copy()
     rows = np.logical_and.reduce([table[column] == value for column, value in where.items()])
-    numbers = ["batches_per_second", "samples_per_second", "imbalance", "steadiness", "epoch_s"]
+    numbers = ["batches_per_second", "samples_per_second", "imbalance", "variation", "epoch_s"]
     table.loc[rows, numbers] = np.nan
     table.loc[rows, "status"] = status
     table.loc[rows, "overloaded"] = overloaded

@@ -1,0 +1,31 @@
+"""Equations 4.1 to 4.5, the window they are taken over, and intervals over repeats."""
+
+from labkit.analysis.equations import (
+    MetricError,
+    accuracy,
+    batches_per_second,
+    entropy,
+    perplexity,
+    speedup,
+)
+from labkit.analysis.intervals import Interval, interval, speedup_interval
+from labkit.analysis.scaling import configuration, speedups, summarise
+from labkit.analysis.window import Progress, Window, window
+
+__all__ = [
+    "Interval",
+    "MetricError",
+    "Progress",
+    "Window",
+    "accuracy",
+    "batches_per_second",
+    "configuration",
+    "entropy",
+    "interval",
+    "perplexity",
+    "speedup",
+    "speedup_interval",
+    "speedups",
+    "summarise",
+    "window",
+]

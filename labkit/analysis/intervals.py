@@ -1,0 +1,116 @@
+"""Means over repeats, and the intervals that hold the true ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.analysis.equations import MetricError, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over repeats and the interval that holds the true one.
+
+    Attributes
+    ----------
+    mean : float
+    low, high : float
+        Ends of the interval; NaN (not measured) where there is no second repeat.
+    n : int
+        Number of repeats; of the rarer of two things compared.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def interval(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the mean of repeats with its confidence interval, from Student's t.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        One a repeat.
+    level : float
+        Of confidence.
+
+    Raises
+    ------
+    MetricError
+        If there are no values, or one is not a finite number.
+    """
+    mean, square_error, n = _mean("values", values)
+    half = _quantile(level, n - 1) * math.sqrt(square_error) if n > 1 else math.nan
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0.95) -> Interval:
+    """Return a speedup with its confidence interval, from repeats of both rates.
+
+    A speedup is a ratio, so means and errors are taken of the logarithms and the result is
+    exponentiated: it is the ratio of the geometric means (J. Fleming and J. Wallace, "How not
+    to lie with statistics", Commun. ACM 29, 1986). The two rates scatter differently, so the
+    degrees of freedom are those of B. L. Welch, "The generalization of 'Student's' problem when
+    several different population variances are involved", Biometrika 34, 1947, and
+    F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
+    Biometrics Bulletin 2, 1946.
+
+    Parameters
+    ----------
+    rates : array_like, shape (n,)
+        Throughput with many workers, one a repeat.
+    rates_of_one : array_like, shape (m,)
+        Throughput with one worker, one a repeat, in the same unit.
+    level : float
+        Of confidence.
+
+    Raises
+    ------
+    MetricError
+        If there are none of either, or one is not a positive number.
+    """
+    means, square_errors, counts = [], [], []
+    for name, values in (("rates", rates), ("rates_of_one", rates_of_one)):
+        values = np.array([positive(name, float(value)) for value in np.ravel(values)])
+        mean, square_error, n = _mean(name, np.log(values))
+        means.append(mean)
+        square_errors.append(square_error)
+        counts.append(n)
+    ratio = means[0] - means[1]
+    half = math.nan
+    if min(counts) > 1:
+        square_error = sum(square_errors)
+        half = 0.0
+        if square_error > 0:
+            parts = zip(square_errors, counts, strict=True)
+            freedom = square_error**2 / sum(part**2 / (n - 1) for part, n in parts)
+            half = _quantile(level, freedom) * math.sqrt(square_error)
+    return Interval(math.exp(ratio), math.exp(ratio - half), math.exp(ratio + half), min(counts))
+
+
+def _mean(name: str, values: ArrayLike) -> tuple[float, float, int]:
+    """Return the mean, its squared standard error (NaN for one value) and the number."""
+    values = np.ravel(np.asarray(values, float))
+    if values.size == 0:
+        raise MetricError(f"{name}: none are given")
+    if not np.isfinite(values).all():
+        raise MetricError(f"{name}: {values.tolist()}; allowed: finite numbers")
+    n = values.size
+    return float(values.mean()), float(values.var(ddof=1) / n) if n > 1 else math.nan, n
+
+
+def _quantile(level: float, freedom: float) -> float:
+    """Return how many standard errors an interval of Student's t reaches to either side."""
+    if not 0 < level < 1:
+        raise MetricError(f"level: {level!r}; allowed: between 0 and 1, such as 0.95")
+    from scipy import stats  # takes a second, which what needs no interval need not wait
+
+    return float(stats.t.ppf((1 + level) / 2, freedom))

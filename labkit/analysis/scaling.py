@@ -1,0 +1,137 @@
+"""From a table of trials to rates and speedups by configuration."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from labkit.analysis.equations import MetricError
+from labkit.analysis.intervals import Interval, interval, speedup_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+def configuration(table: pd.DataFrame) -> list[str]:
+    """Return the columns of a table of trials that tell configurations, not repeats, apart.
+
+    These are all fields of a trial but its seed, and whether its workers had to share cores:
+    what was measured one way is never averaged with what was measured the other way.
+    """
+    from labkit.trials import Trial
+
+    fields = (*Trial.model_fields, "launcher", "oversubscribed")
+    return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]
+
+
+def summarise(
+    table: pd.DataFrame, metric: str = "batches_per_second", level: float = 0.95
+) -> pd.DataFrame:
+    """Average one column of a table of trials over repeats.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a trial.
+    metric : str
+        The column.
+    level : float
+        Of confidence.
+
+    Returns
+    -------
+    DataFrame
+        One row a configuration, sorted: its columns, then ``mean``, ``low``, ``high``, and
+        ``n``, the number of repeats that yielded a number. Without any, the three are NaN.
+
+    Raises
+    ------
+    MetricError
+        If the table has no such column.
+    """
+    import pandas as pd
+
+    _need(table, metric, "framework")
+    by = configuration(table)
+    rows = []
+    for key, group in _groups(table, by):
+        values = group[metric].dropna().to_numpy(float)
+        found = interval(values, level) if values.size else _NOTHING
+        rows.append((*key, *_row(found)))
+    return pd.DataFrame(rows, columns=[*by, "mean", "low", "high", "n"])
+
+
+def speedups(
+    table: pd.DataFrame, metric: str = "batches_per_second", level: float = 0.95
+) -> pd.DataFrame:
+    """Compare each configuration's throughput with that of the same with one worker.
+
+    Oversubscribed configurations are left out: with more workers than cores a machine cannot show
+    how a job scales.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a trial.
+    metric : str
+        The column that holds the rate.
+    level : float
+        Of confidence.
+
+    Returns
+    -------
+    DataFrame
+        One row a configuration, sorted: its columns, then ``speedup``, ``low``, ``high`` and
+        ``n``, the repeats of the rarer of the two. Of one worker it is 1, by definition. The
+        three are NaN where either of the two rates was not measured.
+
+    Raises
+    ------
+    MetricError
+        If the table lacks a column, or has one worker with several numbers of servers, so that
+        it is not clear with which to compare.
+    """
+    import pandas as pd
+
+    _need(table, metric, "framework", "workers", "oversubscribed")
+    by = configuration(table)
+    # Servers come with the workers in some frameworks, so they do not tell two curves apart.
+    same = [column for column in by if column not in ("workers", "servers")]
+    rows = []
+    for _, curve in _groups(table[~table["oversubscribed"].astype(bool)], same):
+        ones = curve[curve["workers"] == 1]
+        if "servers" in ones and ones["servers"].nunique() > 1:
+            raise MetricError(
+                f"servers: {sorted(ones['servers'].unique())} with one worker; "
+                "keep the trials of one of them, to compare the others with"
+            )
+        rates_of_one = ones[metric].dropna().to_numpy(float)
+        for key, group in _groups(curve, by):
+            rates = group[metric].dropna().to_numpy(float)
+            if not (rates.size and rates_of_one.size):
+                found = _NOTHING
+            elif group["workers"].iloc[0] == 1:
+                found = Interval(1.0, 1.0, 1.0, rates.size)
+            else:
+                found = speedup_interval(rates, rates_of_one, level)
+            rows.append((*key, *_row(found)))
+    return pd.DataFrame(rows, columns=[*by, "speedup", "low", "high", "n"])
+
+
+_NOTHING = Interval(math.nan, math.nan, math.nan, 0)
+
+
+def _row(found: Interval) -> tuple[float, float, float, int]:
+    return found.mean, found.low, found.high, found.n
+
+
+def _groups(table: pd.DataFrame, by: list[str]):
+    # A field that was not set (None) is a value like any other.
+    return table.groupby(by, dropna=False, sort=True)
+
+
+def _need(table: pd.DataFrame, *columns: str) -> None:
+    missing = [column for column in columns if column not in table]
+    if missing:
+        raise MetricError(
+            f"the table has no column {', '.join(missing)}; give the table of trials"
+        )

@@ -1,0 +1,181 @@
+"""The window in which all workers train, and what was measured in it.
+
+Every worker's times count from its own passing of the barrier, which all workers pass together; so
+the clocks of different machines need not agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.analysis.equations import MetricError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+SLICES = 10
+"""Parts of the window that are compared for variation, at most."""
+
+
+FEWEST_STEP_WINDOWS = 4
+"""Of a worker, for its variation to mean anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far one worker had come, and when.
+
+    Parameters
+    ----------
+    t : array of float, shape (points,)
+        Seconds since this worker passed the barrier, rising, from 0.0; the last is the end of
+        its training.
+    samples : array of float, shape (points,)
+        Trained on by then, from 0.
+    pauses : sequence of (float, float)
+        Begin and end, in the same seconds, of every time in which the worker did not train but
+        evaluated on the test set; in order, not overlapping.
+
+    Raises
+    ------
+    MetricError
+        If these do not describe a worker's progress.
+    """
+
+    t: np.ndarray
+    samples: np.ndarray
+    pauses: Sequence[tuple[float, float]] = ()
+
+    def __post_init__(self) -> None:
+        t, samples = np.asarray(self.t, float), np.asarray(self.samples, float)
+        pauses = np.asarray(self.pauses, float).reshape(-1, 2)
+        for name, value in (("t", t), ("samples", samples), ("pauses", pauses)):
+            object.__setattr__(self, name, value)
+        if t.ndim != 1 or t.shape != samples.shape or t.size == 0:
+            raise MetricError(
+                f"progress: {t.size} times for {samples.size} counts of samples; "
+                "allowed: one each, from (0, 0) on"
+            )
+        if t[0] != 0 or samples[0] != 0:
+            raise MetricError(
+                f"progress: begins at {t[0]} s with {samples[0]:g} samples; "
+                "allowed: the barrier, at 0 s with 0 samples"
+            )
+        if not (np.diff(t) > 0).all():
+            raise MetricError("progress: the times do not rise from point to point")
+        if not (np.diff(samples) >= 0).all():
+            raise MetricError("progress: the number of samples falls, or is not a number")
+        if not (np.diff(pauses.ravel(), prepend=0) >= 0).all():
+            raise MetricError(
+                "progress: a pause begins before the barrier, ends before it begins, or overlaps "
+                "the next"
+            )
+        still = np.diff(self.trained(t)) <= 0
+        if (np.diff(samples)[still] > 0).any():
+            raise MetricError("progress: samples were trained on during a pause")
+
+    def trained(self, t: ArrayLike) -> np.ndarray:
+        """Return the seconds spent training until t: what has passed less the pauses in it."""
+        begin, end = self.pauses.T
+        paused = np.clip(np.asarray(t)[..., None], begin, end) - begin
+        # Rounded so that no time at all passes within a pause, not even the last bit's worth.
+        return np.round(t - paused.sum(axis=-1), 9)
+
+    def rates(self, end: float, slices: int = 1) -> np.ndarray:
+        """Return samples a second in equal slices of the time it trained until `end`.
+
+        Between two points the worker is taken to train evenly.
+
+        Parameters
+        ----------
+        end : float
+            Seconds since the barrier.
+        slices : int
+
+        Returns
+        -------
+        array of float, shape (slices,)
+        """
+        seconds = float(self.trained(end))
+        edges = np.linspace(0, seconds, slices + 1)
+        done = np.interp(edges, self.trained(self.t), self.samples)
+        return np.diff(done) * slices / seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The time in which all workers train, and what was measured in it.
+
+    Attributes
+    ----------
+    begin, end : float
+        Seconds since the barrier: 0, and the earliest end of training of any worker.
+    rates : array of float, shape (workers,)
+        Samples a second of each worker while it trained: its pauses are not counted.
+    samples_per_second : float
+        Of all workers together.
+    imbalance : float
+        (max - min) / mean of the workers' rates; 0 if all are equally fast.
+    variation : float
+        Coefficient of variation (standard deviation / mean) of the throughput of all workers
+        over equal slices of the window; 0 if it never changes, NaN where a worker reported
+        fewer than four times, which is too seldom to tell.
+    """
+
+    begin: float
+    end: float
+    rates: np.ndarray
+    samples_per_second: float
+    imbalance: float
+    variation: float
+
+
+def window(workers: Sequence[Progress]) -> Window:
+    """Measure the window in which all workers train.
+
+    Each worker's times count from its own passing of the barrier, so clocks need not agree.
+    There are as many slices for the variation as the least talkative worker has step windows,
+    at most ten: finer ones would compare interpolated values with each other.
+
+    Parameters
+    ----------
+    workers : sequence of Progress
+        In any order.
+
+    Raises
+    ------
+    MetricError
+        If there is no worker, or one that did not train in the window.
+    """
+    if not workers:
+        raise MetricError("no worker, so no window in which all of them train")
+    end = min(float(worker.t[-1]) for worker in workers)
+    for index, worker in enumerate(workers):
+        if not worker.trained(end) > 0:
+            raise MetricError(
+                f"worker {index} did not train before the first of all workers had finished "
+                f"({end:g} s after the barrier): there is no window in which all of them train; "
+                "take more steps"
+            )
+    rates = np.array([worker.rates(end)[0] for worker in workers])
+    if not rates.any():
+        raise MetricError(f"no sample was trained on in the {end:g} s in which all workers ran")
+    step_windows = min(np.count_nonzero(worker.t <= end) - 1 for worker in workers)
+    variation = math.nan
+    if step_windows >= FEWEST_STEP_WINDOWS:
+        slices = min(step_windows, SLICES)
+        total = np.sum([worker.rates(end, slices) for worker in workers], axis=0)
+        variation = float(total.std(ddof=1) / total.mean())
+    return Window(
+        begin=0.0,
+        end=end,
+        rates=rates,
+        samples_per_second=float(rates.sum()),
+        imbalance=float((rates.max() - rates.min()) / rates.mean()),
+        variation=variation,
+    )

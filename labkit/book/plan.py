@@ -1,0 +1,122 @@
+"""What is to be done: the notebooks of a profile, with its parameters."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labkit.book.pages import Page, cells
+from labkit.errors import LabkitError, nearest
+from labkit.settings import NOTEBOOKS, outputs
+
+if TYPE_CHECKING:
+    pass
+
+COMMON = "common"
+"""The table of a profile whose values are for all notebooks that know them."""
+
+
+class BookError(LabkitError):
+    """A profile that does not fit the notebooks, or notebooks that failed."""
+
+
+def home(profile: str, launcher: str = "local") -> Path:
+    """Return where the pages of a profile are that were made with a launcher."""
+    return outputs() / (profile if launcher == "local" else f"{profile}-{launcher}")
+
+
+def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> list[Page]:
+    """Return the pages of a profile, in their order, after every name has been checked.
+
+    Parameters
+    ----------
+    profile : str
+        A table of ``profiles.toml``.
+    launcher : str
+        The notebooks' parameter of this name.
+    notebooks : Path
+        The directory that holds the notebooks and ``profiles.toml``.
+
+    Raises
+    ------
+    BookError
+        If the profile, or a notebook or parameter that it names, does not exist, or
+        ``profiles.toml`` is not TOML.
+    """
+    sources = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
+    try:
+        profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise BookError(f"{notebooks / 'profiles.toml'}: {error}") from None
+    if profile not in profiles:
+        raise BookError(_unknown("profile", profile, profiles))
+    known = {name: parameters(path) for name, path in sources.items()}
+    tables = dict(profiles[profile])
+    common = tables.pop(COMMON, {}) | {"launcher": launcher}
+    where = f"profiles.toml, profile {profile!r}: "
+    for name, values in tables.items():
+        if name not in sources:
+            raise BookError(where + _unknown("notebook", name, sources))
+        for parameter in values:
+            if parameter not in known[name]:
+                raise BookError(where + _unknown(f"{name}: parameter", parameter, known[name]))
+    everywhere = {parameter for values in known.values() for parameter in values}
+    for parameter in common:
+        if parameter not in everywhere:
+            raise BookError(where + _unknown(f"{COMMON}: parameter", parameter, everywhere))
+    pages = []
+    for name, path in sources.items():
+        values = {k: v for k, v in common.items() if k in known[name]} | tables.get(name, {})
+        changed = {k: v for k, v in values.items() if v != known[name][k]}
+        pages.append(Page(path, changed, home(profile, launcher)))
+    return pages
+
+
+def parameters(notebook: Path) -> dict[str, Any]:
+    """Return the parameters of a notebook with their default values.
+
+    Raises
+    ------
+    BookError
+        If it has no cell with the tag ``parameters``, or one that holds anything but names and
+        literals.
+    """
+    found = next(cells(notebook, tag="parameters"), None)
+    if found is None:
+        raise BookError(f"{notebook}: no cell has the tag 'parameters'")
+    values = {}
+    for statement in ast.parse(found).body:
+        try:
+            ((target,), value) = statement.targets, statement.value
+            values[target.id] = ast.literal_eval(value)
+        except (AttributeError, ValueError):
+            raise BookError(
+                f"{notebook}: the parameters cell may only give literals to names, not: "
+                f"{ast.unparse(statement)}"
+            ) from None
+    return values
+
+
+def select(pages: list[Page], only: Iterable[str]) -> list[Page]:
+    """Return the pages whose names begin with one of these numbers; all if there are none.
+
+    Raises
+    ------
+    BookError
+        If no page is called so.
+    """
+    chosen = []
+    for number in only:
+        found = [page for page in pages if f"{page.name}-".startswith(f"{number}-")]
+        if not found:
+            raise BookError(_unknown("notebook", number, [page.name for page in pages]))
+        chosen += found
+    return [page for page in pages if page in chosen or not chosen]
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    return f"{what} {name!r} is unknown{nearest(name, known)}; known: {', '.join(known)}"

@@ -1,0 +1,170 @@
+"""What is for clusters: ``render``, ``image``, ``ps``, ``logs``, ``stop``, ``clean``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from labkit.cli.main import main
+from labkit.cli.run import trial_options
+from labkit.trials import Trial, choices
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit render --framework mxnet --model lenet5 --workers 50 --batch-size 128 \\
+      --learning-rate 0.025 --steps 200
+  labkit render ... | kubectl apply -f -      run it without labkit"""
+)
+@trial_options
+@click.option("--deadline", type=float, default=3600, show_default=True, help="Seconds.")
+def render(deadline: float, **values: Any) -> None:
+    """Print the Kubernetes objects of a trial, as YAML.
+
+    They are what `labkit run --launcher kubernetes` creates, but for the owner references, which
+    need the uid of the workers' Job.
+    """
+    trial = Trial(**{name: value for name, value in values.items() if value is not None})
+    from labkit.launchers.kubernetes.manifests import render
+    from labkit.launchers.kubernetes.settings import Settings
+
+    click.echo(render(trial, Settings.load(), deadline), nl=False)
+
+
+@main.group(
+    epilog="""\b
+examples:
+  labkit image build mxnet
+  labkit image push mxnet"""
+)
+def image() -> None:
+    """Build and push the container images in which trials run."""
+
+
+def image_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments that `image build` and `image push` share."""
+    extra = click.argument(
+        "extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- TOOL_ARGUMENTS]..."
+    )
+    framework = click.argument("framework", type=click.Choice(choices("framework")))
+    return framework(extra(command))
+
+
+def image_name(framework: str) -> str:
+    """Return the name that ``cluster.toml`` gives an image."""
+    from labkit.launchers.kubernetes import images
+    from labkit.launchers.kubernetes.settings import Settings
+
+    return Settings.load().image.format(framework=framework, tag=images.tag(framework))
+
+
+@image.command(
+    epilog="""\b
+examples:
+  labkit image build mxnet
+  labkit image build tensorflow --public         without PTB, which may not be passed on
+  labkit image build mxnet -- --network host     arguments for docker, podman or buildah"""
+)
+@image_arguments
+@click.option("--public", is_flag=True, help="Leave PTB out: it is not ours to pass on.")
+def build(framework: str, extra: tuple[str, ...], public: bool) -> None:
+    """Build an image, with the data sets inside, under the name in cluster.toml."""
+    from labkit.launchers.kubernetes import images
+
+    name = image_name(framework)
+    images.build(framework, name, public, extra)
+    click.echo(name)
+
+
+@image.command(
+    epilog="""\b
+examples:
+  labkit image push tensorflow"""
+)
+@image_arguments
+def push(framework: str, extra: tuple[str, ...]) -> None:
+    """Push an image to the registry in its name.
+
+    Unless it was built with --public, it holds PTB: push it only where others cannot pull it.
+    """
+    from labkit.launchers.kubernetes import images
+
+    name = image_name(framework)
+    images.push(name, extra)
+    click.echo(name)
+
+
+@main.command(
+    epilog="""\b
+examples:
+  watch labkit ps"""
+)
+def ps() -> None:
+    """List the trials in the cluster."""
+    from labkit.launchers.kubernetes.api import Cluster
+    from labkit.launchers.kubernetes.status import trials
+
+    click.echo(trials(Cluster()))
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit logs mxnet-0123456789ab
+  labkit logs mxnet-0123456789ab --role worker --index 3 --follow"""
+)
+@click.argument("trial")
+@click.option("--role", help="Only of this role: scheduler, server or worker.")
+@click.option("--index", type=int, help="Only of this replica of the role.")
+@click.option("--follow", is_flag=True, help="Go on until the trial ends, or Ctrl-C.")
+def logs(trial: str, role: str | None, index: int | None, follow: bool) -> None:
+    """Print what the replicas of a trial in the cluster have printed; `labkit ps` names them."""
+    from labkit.launchers.kubernetes.api import Cluster
+    from labkit.launchers.kubernetes.status import lines
+
+    for line in lines(Cluster(), trial, role, index, follow):
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit stop mxnet-0123456789ab"""
+)
+@click.argument("trial")
+def stop(trial: str) -> None:
+    """End a trial in the cluster, and delete all that belongs to it."""
+    from labkit.launchers.kubernetes.api import Cluster
+    from labkit.launchers.kubernetes.manifests import selector_of
+    from labkit.launchers.kubernetes.status import must_exist
+
+    cluster = Cluster()
+    must_exist(cluster, trial)
+    cluster.remove_and_check(selector_of(trial))
+    click.echo(f"{trial}: gone")
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit clean --yes"""
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clean(yes: bool) -> None:
+    """Delete everything of labkit's in the namespace, also what others run there."""
+    from labkit.launchers.kubernetes.api import PART_OF, Cluster
+
+    cluster = Cluster()
+    there = cluster.left(PART_OF)
+    if not there:
+        click.echo(f"nothing of labkit's is in namespace {cluster.namespace!r}")
+        return
+    if not yes:
+        click.confirm(f"Delete {', '.join(there)} in {cluster.namespace!r}?", abort=True)
+    cluster.remove_and_check(PART_OF)
+    click.echo(f"{len(there)} objects are gone")

@@ -1,0 +1,1 @@
+"""Figures of trials: from tidy tables to matplotlib."""

@@ -1,0 +1,124 @@
+"""Manifests: a trial as the objects of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import jinja2
+import yaml
+
+from labkit.launchers.kubernetes import images
+from labkit.launchers.kubernetes.api import INSTANCE
+from labkit.launchers.kubernetes.settings import Settings
+from labkit.launchers.placement import arguments, beside_workers, replicas_of
+from labkit.settings import TEMPLATES
+from labkit.trials import Trial
+from labkit.trials.frameworks import FRAMEWORKS, REPLICAS, SHARED
+
+PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
+
+RENDEZVOUS = 120.0
+"""Seconds for which a pod waits until it can find those that it depends on."""
+
+KEEP = 3600
+"""Seconds for which a finished trial stays, for a labkit that comes back for its results."""
+
+LATE = 30
+"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
+
+SCHEDULER_CPU = 0.05
+"""Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
+
+
+def name_of(trial: Trial) -> str:
+    """Return the name of a trial's objects: short, as pods' names are made from it."""
+    return f"{trial.framework}-{trial.identity[:12]}"
+
+
+def selector_of(name: str) -> str:
+    """Return the labels by which a trial's objects are found."""
+    return f"{INSTANCE}={name}"
+
+
+def pods_of(trial: Trial) -> dict[str, list[str]]:
+    """Return the roles in each kind of pod; a server beside a worker is in the worker's."""
+    beside = beside_workers(trial)
+    kinds = {role: [role] for role in replicas_of(trial) if not (beside and role == "server")}
+    if beside:
+        kinds["worker"] = ["server", "worker"]
+    return kinds
+
+
+def render(
+    trial: Trial,
+    settings: Settings,
+    deadline: float,
+    submitted: float = 0.0,
+    owner_uid: str = "",
+) -> str:
+    """Return a trial's objects as YAML documents, the workers' Job first.
+
+    Parameters
+    ----------
+    trial : Trial
+    settings : Settings
+        Of the cluster.
+    deadline : float
+        Seconds the trial may take.
+    submitted : float
+        When it is submitted, in seconds since the epoch.
+    owner_uid : str
+        Of the workers' Job, which owns the others; known only when it has been created.
+    """
+    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
+    counts, kinds = replicas_of(trial), pods_of(trial)
+    hosts = {
+        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(counts[role])]
+        for kind, roles in kinds.items()
+        for role in roles
+    }
+    job = {
+        "script": f"labkit/replicas/{framework.script.name}",
+        "arguments": arguments(trial, "/data", deadline),
+        "hosts": hosts,
+        # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
+        "meet": [role for role in ("scheduler", "server") if role in hosts][:1],
+        "servers_wait": "server" in hosts and not framework.servers_end_themselves,
+        "bind": 0 if settings.share_nodes else trial.threads,  # cores for each worker
+        "rendezvous": RENDEZVOUS,
+    }
+    names = ("__init__.py", "pod.py", "cores.py", *SHARED)
+    scripts = [*(REPLICAS / name for name in names), framework.script]
+    files = {f"labkit/replicas/{path.name}": path.read_text() for path in scripts}
+    files |= {"labkit/__init__.py": "", "job.json": json.dumps(job)}
+    pods = [
+        {
+            "component": kind,
+            "roles": roles,
+            "count": counts[kind],
+            "cpu": trial.threads,
+            "cpu_request": SCHEDULER_CPU
+            if kind == "scheduler"
+            else min(settings.cpu_request or trial.threads, trial.threads),
+        }
+        for kind, roles in sorted(kinds.items(), reverse=True)
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined
+    )
+    environment.filters["yaml"] = json.dumps  # JSON is YAML, on one line
+    text = environment.get_template("trial.yaml.j2").render(
+        trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
+        deadline=math.ceil(deadline) + LATE, keep_seconds=KEEP, owner_uid=owner_uid,
+        image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
+        files=files,
+    )  # fmt: skip
+    return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """Return the objects in rendered YAML."""
+    return list(yaml.load_all(text, yaml.CSafeLoader))

@@ -1,0 +1,59 @@
+"""How labkit may use a cluster: cluster.toml."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from labkit.errors import nearest
+from labkit.launchers.kubernetes.api import ClusterError
+from labkit.settings import CLUSTER, REPOSITORY
+
+
+class Settings(BaseModel):
+    """How labkit uses a cluster; ``templates/cluster.toml`` explains each field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    context: str | None = None
+    namespace: str | None = None
+    image: str = "localhost/labkit-{framework}:{tag}"
+    cpu_request: float | None = Field(None, gt=0)
+    memory: str = Field("2Gi", pattern=r"^[1-9][0-9]*(Mi|Gi|M|G)$")
+    memory_request: str | None = Field(None, pattern=r"^[1-9][0-9]*(Mi|Gi|M|G)$")
+    one_worker_per_node: bool = False
+    share_nodes: bool = False
+    parallel: int = Field(1, ge=1)
+    node_selector: dict[str, str] = {}
+    tolerations: list[dict[str, str]] = []
+    wait_for_room: float = Field(15.0, ge=0)
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read ``cluster.toml``, or the file that LABKIT_CLUSTER names; defaults without either.
+
+        Raises
+        ------
+        ClusterError
+            With every mistake in the file.
+        """
+        named = os.environ.get(CLUSTER)
+        path = Path(named or REPOSITORY / "cluster.toml")
+        if not named and not path.exists():
+            return cls()
+        try:
+            return cls(**tomllib.loads(path.read_text()))
+        except OSError as error:
+            raise ClusterError(f"{path} cannot be read: {error.strerror}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ClusterError(f"{path}: {error}") from None
+        except ValidationError as error:
+            lines = []
+            for finding in error.errors():
+                field = ".".join(map(str, finding["loc"]))
+                hint = nearest(field, list(cls.model_fields))
+                lines.append(f"{field}: {finding['input']!r}: {finding['msg']}{hint}")
+            raise ClusterError(f"{path}:\n  " + "\n  ".join(lines)) from None

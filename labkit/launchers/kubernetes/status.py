@@ -1,0 +1,121 @@
+"""Looking at a cluster's trials from outside: what runs, and what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from labkit.errors import nearest
+from labkit.launchers.kubernetes.api import INSTANCE, PART_OF, Cluster, ClusterError, failure
+from labkit.launchers.kubernetes.manifests import selector_of
+
+REPLICA = re.compile(rb"(?P<role>[a-z]+)-(?P<index>[0-9]+)[|!] ")
+
+
+def trials(cluster: Cluster) -> str:
+    """Return a table of the trials in a cluster's namespace: what each is and how far."""
+    rows = [("TRIAL", "MODEL", "WORKERS", "BATCH", "RATE", "SEED", "STATE", "AGE")]
+    jobs: dict[str, list[dict[str, Any]]] = {}
+    for job in cluster.list("Job", PART_OF):
+        jobs.setdefault(job["metadata"]["labels"][INSTANCE], []).append(job)
+    for name, parts in sorted(jobs.items()):
+        values = json.loads(parts[0]["metadata"]["annotations"]["labkit/trial"])
+        begun = datetime.fromisoformat(parts[0]["metadata"]["creationTimestamp"])
+        rows.append((
+            name, values["model"], values["workers"], values["batch_size"],
+            values["learning_rate"], values["seed"], _state(parts),
+            f"{(datetime.now(UTC) - begun).total_seconds():.0f} s",
+        ))  # fmt: skip
+    if len(rows) == 1:
+        return f"no trials in namespace {cluster.namespace!r}"
+    widths = [max(len(str(row[k])) for row in rows) for k in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(f"{cell!s:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _state(jobs: list[dict[str, Any]]) -> str:
+    parts = []
+    for job in jobs:
+        role = job["metadata"]["labels"]["app.kubernetes.io/component"]
+        status, count = job["status"], job["spec"]["completions"]
+        if failed := failure(job):
+            parts.append(f"{role} failed ({failed['reason']})")
+        elif status.get("succeeded", 0) == count:
+            parts.append(f"{role} done")
+        else:
+            parts.append(f"{role} {status.get('ready', 0)}/{count} running")
+    return ", ".join(parts)
+
+
+def must_exist(cluster: Cluster, trial: str) -> None:
+    """Make sure that a trial of this name is in the cluster.
+
+    Raises
+    ------
+    ClusterError
+        If it is not, naming the nearest that is.
+    """
+    known = {job["metadata"]["labels"][INSTANCE] for job in cluster.list("Job", PART_OF)}
+    if trial not in known:
+        raise ClusterError(
+            f"no trial {trial!r} in namespace {cluster.namespace!r}{nearest(trial, sorted(known))}"
+            f"; there: {', '.join(sorted(known)) or 'none'}"
+        )
+
+
+def lines(
+    cluster: Cluster, trial: str, role: str | None, index: int | None, follow: bool
+) -> Iterator[bytes]:
+    """Yield what a trial's replicas have printed, each line with its replica's name.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    trial : str
+        As `labkit ps` names it.
+    role, index : optional
+        Only of these replicas.
+    follow : bool
+        Go on until the pods end.
+    """
+    must_exist(cluster, trial)
+    pods = [pod["metadata"]["name"] for pod in cluster.list("Pod", selector_of(trial))]
+
+    def of(pod: str) -> Iterator[bytes]:
+        with contextlib.suppress(ClusterError), cluster.log(pod, follow=follow) as stamped:
+            for line in stamped:
+                text = line.partition(b" ")[2]
+                match = REPLICA.match(text)
+                if match and (role in (None, match["role"].decode())) and (
+                    index in (None, int(match["index"]))
+                ):  # fmt: skip
+                    yield text
+
+    if not follow:
+        for pod in pods:
+            yield from of(pod)
+        return
+    heard: queue.Queue[bytes | None] = queue.Queue(maxsize=1000)
+
+    def listen(pod: str) -> None:
+        for line in of(pod):
+            heard.put(line)
+        heard.put(None)
+
+    for pod in pods:
+        threading.Thread(target=listen, args=(pod,), daemon=True).start()
+    open_ends = len(pods)
+    while open_ends:
+        line = heard.get()
+        if line is None:
+            open_ends -= 1
+        else:
+            yield line

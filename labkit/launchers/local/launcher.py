@@ -1,0 +1,79 @@
+"""The local launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from labkit import settings
+from labkit.launchers.limits import DEADLINE
+from labkit.launchers.local.attempt import Attempt
+from labkit.launchers.local.ports import reserved_hosts
+from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.placement import replicas_of
+from labkit.launchers.protocol import OnEvent
+from labkit.settings import WARM
+from labkit.trials import Trial
+from labkit.trials.frameworks import FRAMEWORKS
+
+
+class LocalLauncher:
+    """Runs trials in processes of this machine, one trial at a time.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds a trial may take.
+    data_directory : Path, optional
+        Where the data sets are.
+    """
+
+    parallel = 1
+
+    def __init__(self, deadline: float = DEADLINE, data_directory: Path | None = None) -> None:
+        self.deadline = deadline
+        self.data_directory = data_directory or settings.data_directory()
+        shared = os.environ.get(WARM)
+        self._warm = WarmProcesses(Path(shared) if shared else None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._warm.close()
+
+    def stop(self) -> None:
+        """Nothing runs beside the caller's own thread, which an exception ends."""
+
+    def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
+        """Run a trial to its end; see `labkit.launchers.Launcher`."""
+        framework = FRAMEWORKS[trial.framework]
+        with _alone_on_this_machine(on_event), contextlib.ExitStack() as stack:
+            launched = time.monotonic()
+            connection = stack.enter_context(self._warm.connect(framework, trial.threads))
+            hosts = stack.enter_context(reserved_hosts(replicas_of(trial)))
+            attempt = Attempt(trial, framework, directory, on_event, connection, launched)
+            try:
+                attempt.start(hosts, self.data_directory, self.deadline)
+                return attempt.watch_over(self.deadline)
+            finally:
+                attempt.end()
+
+
+@contextlib.contextmanager
+def _alone_on_this_machine(on_event: OnEvent) -> Iterator[None]:
+    """Hold the one right to measure here: two trials at once would measure each other."""
+    path = Path(tempfile.gettempdir()) / f"labkit-{os.getuid()}.lock"
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_event({"kind": "waiting", "for": "another trial of labkit on this machine"})
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

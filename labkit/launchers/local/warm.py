@@ -1,0 +1,114 @@
+"""Warm processes: fork servers that have imported a framework."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from labkit.errors import LabkitError
+from labkit.launchers.limits import GRACE, STALL
+from labkit.launchers.tracking import tail
+from labkit.settings import REPOSITORY
+from labkit.trials.frameworks import REPLICAS, Framework
+
+
+class WarmProcesses:
+    """Fork servers, one for each framework and number of threads, started when first needed.
+
+    Parameters
+    ----------
+    directory : Path, optional
+        Where their sockets are; a fresh temporary directory by default.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="labkit-"))
+        self._owned = directory is None
+        self._started: list[subprocess.Popen[str]] = []
+
+    def connect(self, framework: Framework, threads: int) -> socket.socket:
+        """Return a connection to the fork server, after its import has finished.
+
+        Raises
+        ------
+        LabkitError
+            If the framework cannot be imported, with what it said.
+        """
+        path = self.directory / f"{framework.name}-{threads}"
+        with _locked(path.with_suffix(".lock")):
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.connect(str(path))
+            except OSError:
+                path.unlink(missing_ok=True)
+                self._start(framework, threads, path)
+                connection.connect(str(path))
+        return connection
+
+    def _start(self, framework: Framework, threads: int, path: Path) -> None:
+        environment = os.environ | {
+            name: str(threads)
+            for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS")
+        }
+        # No client's request makes a library start a network service or use a GPU.
+        paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment |= {"PYTHONPATH": os.pathsep.join(paths)}
+        environment |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
+        errors = path.with_suffix(".err")
+        with errors.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, REPLICAS / "forkserver.py",
+                 framework.script, path],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
+                env=environment, start_new_session=True, text=True,
+            )  # fmt: skip
+        self._started.append(process)
+        if not select.select([process.stdout], [], [], STALL)[0]:
+            cause = f"it takes more than {STALL:g} s"
+            process.kill()
+        elif process.stdout.readline() == "ready\n":
+            return
+        else:
+            cause = f"the process left with code {process.wait()}"
+        raise LabkitError(
+            f"{framework.name} cannot be imported ({cause}):\n"
+            f"{tail(errors)}\n`labkit doctor` says what is missing."
+        )
+
+    def close(self) -> None:
+        """End the fork servers that this object has started, and all that runs in them."""
+        for process in self._started:
+            process.stdin.close()
+        for process in self._started:
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        self._started.clear()
+        if self._owned:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,70 @@
+"""What a launcher is, and how a trial fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from labkit.errors import LabkitError
+from labkit.trials import Trial
+
+OnEvent = Callable[[dict[str, Any]], None]
+"""Called with every event as it arrives; for showing only, never for results."""
+
+
+class TrialFailed(LabkitError):
+    """A replica died, or the trial took too long; the message names role, cause, last lines."""
+
+
+class TrialDiverged(TrialFailed):
+    """The loss of a worker is no longer a number."""
+
+
+class NoRoomForTrial(TrialFailed):
+    """There is no room for a trial now; there may be when others have ended."""
+
+
+class Launcher(Protocol):
+    """Runs trials.
+
+    Attributes
+    ----------
+    parallel : int
+        How many may run at once, each in a thread.
+    """
+
+    parallel: int
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def stop(self) -> None:
+        """Make all that run end at once, as failed."""
+        ...
+
+    def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
+        """Run a trial to its end.
+
+        Parameters
+        ----------
+        trial : Trial
+            What to run.
+        directory : Path
+            Where each replica's standard output and error are left, as ``<role>-<index>.log``
+            and ``.err``.
+        on_event : callable
+            Gets the events live.
+
+        Returns
+        -------
+        dict
+            The circumstances of the run, to be kept beside its events.
+
+        Raises
+        ------
+        TrialFailed
+            After everything of the trial has been ended.
+        """
+        ...

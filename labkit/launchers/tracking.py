@@ -1,0 +1,120 @@
+"""How far the replicas of a trial came, and why one failed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from labkit.launchers.placement import replicas_of
+from labkit.launchers.protocol import TrialDiverged, TrialFailed
+from labkit.trials import Trial
+
+PHASES = {
+    None: "before its first event",
+    "start": "before all were ready",
+    "ready": "at the barrier",
+    "barrier": "while training",
+    "step": "while training",
+    "eval": "while training",
+    "end": "at the end",
+}
+"""Where a replica is after an event, in the order in which it gets there."""
+
+
+class Replicas:
+    """How far the replicas of a trial came, by their events.
+
+    Parameters
+    ----------
+    trial : Trial
+
+    Attributes
+    ----------
+    names : list of str
+        ``<role>-<index>`` of each.
+    last : dict of str to dict
+        The last event of each that has had any.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.names = [f"{role}-{i}" for role, n in replicas_of(trial).items() for i in range(n)]
+        self._workers = [name for name in self.names if name.startswith("worker")]
+        self.last: dict[str, dict[str, Any]] = {}
+        self._reached: dict[str, str] = {}
+
+    def saw(self, event: dict[str, Any]) -> None:
+        """Take the next event of a replica."""
+        name = f"{event['role']}-{event['index']}"
+        self.last[name] = event
+        if event["kind"] in PHASES:
+            self._reached[name] = event["kind"]
+
+    def finished(self, name: str) -> bool:
+        """Whether a replica has said that it has done all it had to do."""
+        return self.last.get(name, {}).get("kind") == "end"
+
+    def phase(self, name: str) -> str:
+        """Say how far a replica had come; one that serves is as far as the foremost worker."""
+        reached = self._reached.get(name)
+        if reached in ("ready", "end") and name not in self._workers:
+            steps = [self._reached.get(worker, "start") for worker in self._workers]
+            reached = max(steps, key=list(PHASES).index)
+        return PHASES[reached]
+
+    def training(self) -> bool:
+        """Whether all workers train."""
+        return all(self.phase(worker) == PHASES["step"] for worker in self._workers)
+
+    def first_cause(self, bad: Iterable[str]) -> str:
+        """Return the replica that failed by itself rather than because another had gone."""
+
+        def rank(name: str) -> tuple[int, float]:
+            event = self.last.get(name, {})
+            if event.get("kind") == "error":
+                return (0 if event["type"] == "Diverged" else 2), event["t"]
+            return 1, 0.0
+
+        return min(bad, key=rank)
+
+    def error(self, name: str, code: int, lines: str = "", cause: str = "") -> TrialFailed:
+        """Return the error of a replica that failed.
+
+        Parameters
+        ----------
+        name : str
+            Which.
+        code : int
+            Its exit code, negative for a signal.
+        lines : str
+            The last lines it printed.
+        cause : str
+            What ended it, where its code does not say; ``{phase}`` stands for how far it came.
+        """
+        role, _, index = name.rpartition("-")
+        event, phase = self.last.get(name, {}), self.phase(name)
+        where = f"{self.trial.name}: {role} {index}"
+        if event.get("kind") == "error" and event["type"] == "Diverged":
+            return TrialDiverged(f"{where}: {event['message']}")
+        if event.get("kind") == "error":
+            cause = f"failed {phase}: {event['type']}: {event['message']}"
+        elif cause:
+            cause = cause.replace("{phase}", phase)
+        elif code < 0:
+            cause = f"was ended by {signal.Signals(-code).name} {phase}"
+        elif code:
+            cause = f"left with code {code} {phase}"
+        else:
+            cause = f"left with code 0 {phase}, without having finished"
+        return TrialFailed(f"{where} {cause}." + (f" Its last lines:\n{lines}" if lines else ""))
+
+
+def tail(path: Path, lines: int = 12) -> str:
+    """Return a file's last lines, indented; nothing if there is no such file."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])

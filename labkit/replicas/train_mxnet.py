@@ -1,0 +1,210 @@
+"""Train with MXNet: symbols, modules and a key-value store, as the thesis did.
+
+The CNN is a `Module`, the RNN a `BucketingModule`; both are fed and updated by hand, which is what
+their `fit` does, so that a warm-up and a barrier can come before the clock. Distribution is the
+key-value store ``dist_async``: a scheduler introduces servers and workers to each other, every
+worker pushes its gradients to the servers, these apply them at once, and the worker pulls the
+weights it goes on with. No ssh and no launch.py is needed for that: a few environment variables
+say who is who.
+"""
+
+from __future__ import annotations
+
+import os
+
+from labkit.replicas import loop
+from labkit.replicas.arguments import parse
+from labkit.replicas.arrays import SEQUENCE_LENGTH
+
+if __name__ == "__main__":
+    ARGS = parse()
+
+import numpy as np
+
+if "bool" not in np.__dict__:
+    np.bool = np.bool_  # numpy dropped the name in 1.24; MXNet 1.9 still uses it
+
+import mxnet as mx
+
+LSTM_LAYERS = 2
+LSTM_UNITS = 200
+
+
+def lenet5() -> mx.sym.Symbol:
+    """LeNet-5 as in the thesis: two convolutions and poolings, 500 units, 10 classes."""
+    net = mx.sym.Variable("data")
+    for filters in (20, 50):
+        net = mx.sym.Convolution(net, kernel=(5, 5), num_filter=filters)
+        net = mx.sym.Activation(net, act_type="tanh")
+        net = mx.sym.Pooling(net, pool_type="max", kernel=(2, 2), stride=(2, 2))
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net), num_hidden=500)
+    net = mx.sym.Activation(net, act_type="tanh")
+    net = mx.sym.FullyConnected(net, num_hidden=loop.CLASSES)
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def lstm(length: int) -> tuple[mx.sym.Symbol, tuple[str], tuple[str]]:
+    """Two LSTM layers over an embedding, unrolled over `length` words, from a zero state."""
+    words = mx.sym.Variable("data")
+    labels = mx.sym.Variable("softmax_label")
+    net = mx.sym.Embedding(
+        words, input_dim=loop.VOCABULARY, output_dim=LSTM_UNITS, name="embedding"
+    )
+    stack = mx.rnn.SequentialRNNCell()
+    for layer in range(LSTM_LAYERS):
+        stack.add(mx.rnn.LSTMCell(LSTM_UNITS, prefix=f"lstm{layer}_"))
+    net, _ = stack.unroll(length, inputs=net, merge_outputs=True)
+    net = mx.sym.Reshape(net, shape=(-1, LSTM_UNITS))
+    net = mx.sym.FullyConnected(net, num_hidden=loop.VOCABULARY, name="prediction")
+    net = mx.sym.SoftmaxOutput(net, mx.sym.Reshape(labels, shape=(-1,)), name="softmax")
+    return net, ("data",), ("softmax_label",)
+
+
+def negative_log(probabilities: mx.nd.NDArray) -> mx.nd.NDArray:
+    """Return the loss; a probability too small for a float counts as 1e-30, not as infinite."""
+    return -mx.nd.log(mx.nd.maximum(probabilities, 1e-30))
+
+
+def initializer(name: str) -> mx.init.Initializer:
+    """Return the initial weights' distribution; `Module.fit`'s own is Uniform(0.01)."""
+    if name == "xavier":
+        return mx.init.Xavier(rnd_type="uniform", factor_type="avg", magnitude=3)
+    return mx.init.Uniform(0.01)
+
+
+class Worker:
+    """A network that trains on this process's CPU, alone or with others."""
+
+    def __init__(self, args) -> None:
+        self.clip_norm, self.model = args.clip_norm, args.model
+        self.store = None
+        if args.strategy == "async-ps":
+            join(args)
+            self.store = mx.kv.create("dist_async")
+        mx.random.seed(args.seed)
+        np.random.seed(args.seed)
+        if args.model == "lenet5":
+            self.module = mx.mod.Module(lenet5(), context=mx.cpu())
+        else:
+            self.module = mx.mod.BucketingModule(
+                lstm, default_bucket_key=SEQUENCE_LENGTH, context=mx.cpu()
+            )
+        self.module.bind(*self._shapes(args.batch_size))
+        self.module.init_params(initializer(args.initializer))
+        # SoftmaxOutput's gradient is a sum over all targets, hence over a text's time steps.
+        self.targets = args.batch_size
+        if args.loss_over_time == "mean":
+            self.targets *= SEQUENCE_LENGTH
+        self.module.init_optimizer(
+            self.store or "local",
+            "sgd",
+            {"learning_rate": args.learning_rate, "rescale_grad": 1 / self.targets},
+        )
+        self.barrier()  # the servers have the optimiser before anybody pushes
+        self.evaluator = None
+
+    def _shapes(self, size: int) -> tuple[list, list]:
+        if self.model == "lenet5":
+            inputs, labels = (size, 1, 28, 28), (size,)
+        else:
+            inputs = labels = (size, SEQUENCE_LENGTH)
+        return [mx.io.DataDesc("data", inputs)], [mx.io.DataDesc("softmax_label", labels)]
+
+    def _batch(self, inputs, labels) -> mx.io.DataBatch:
+        shapes = self._shapes(len(inputs))
+        return mx.io.DataBatch(
+            [mx.nd.array(inputs.reshape(shapes[0][0].shape))],
+            [mx.nd.array(labels)],
+            bucket_key=SEQUENCE_LENGTH,
+            provide_data=shapes[0],
+            provide_label=shapes[1],
+        )
+
+    def _gradients(self) -> list[mx.nd.NDArray]:
+        module = getattr(self.module, "_curr_module", self.module)
+        return [arrays[0] for arrays in module._exec_group.grad_arrays]
+
+    def train(self, inputs, labels) -> tuple[float, float]:
+        batch = self._batch(inputs, labels)
+        self.module.forward_backward(batch)
+        if self.clip_norm:
+            # The servers divide by the number of targets: the bound is multiplied by it.
+            mx.gluon.utils.clip_global_norm(self._gradients(), self.clip_norm * self.targets)
+        self.module.update()
+        self.evaluator = None
+        # Needs the forward pass only: the rest is computed while the next batch is prepared.
+        probabilities = self.module.get_outputs()[0]
+        truth = batch.label[0].reshape((-1,))
+        loss = negative_log(mx.nd.pick(probabilities, truth)).mean()
+        hits = 0.0
+        if self.model == "lenet5":
+            hits = (mx.nd.argmax(probabilities, axis=1) == truth).mean().asscalar()
+        return float(loss.asscalar()), float(hits)
+
+    def warm_up(self, inputs, labels) -> None:
+        self.module.forward_backward(self._batch(inputs, labels))
+        for gradient in self._gradients():
+            gradient[:] = 0
+        self.module.update()
+
+    def evaluate(self, inputs, labels):
+        batch = self._batch(inputs, labels)
+        if self.evaluator is None:
+            # Another batch size over the very same weights. Made anew after every step, because
+            # MXNet's fused kernels for inference keep the weights that they have met first.
+            trained = getattr(self.module, "_curr_module", self.module)
+            self.evaluator = mx.mod.Module(trained.symbol, context=mx.cpu())
+            self.evaluator.bind(
+                *self._shapes(len(inputs)), for_training=False, shared_module=trained
+            )
+        self.evaluator.forward(batch, is_train=False)
+        probabilities = self.evaluator.get_outputs()[0]
+        truth = batch.label[0].reshape((-1,))
+        losses = negative_log(mx.nd.pick(probabilities, truth))
+        return losses.asnumpy(), (mx.nd.argmax(probabilities, axis=1) == truth).asnumpy()
+
+    def finish(self) -> None:
+        mx.nd.waitall()
+
+    def barrier(self) -> None:
+        if self.store:
+            self.store._barrier()
+
+    def close(self) -> None:
+        """Nothing to do: the store says good-bye when the process ends."""
+
+
+def join(args) -> None:
+    """Tell ps-lite, MXNet's parameter server, who this process is and where to meet."""
+    host, _, port = args.hosts["scheduler"][0].rpartition(":")
+    os.environ.update(
+        DMLC_ROLE=args.role,
+        DMLC_PS_ROOT_URI=host,
+        DMLC_PS_ROOT_PORT=port,
+        DMLC_NUM_SERVER=str(len(args.hosts["server"])),
+        DMLC_NUM_WORKER=str(len(args.hosts["worker"])),
+    )
+    if args.role != "scheduler":
+        own = args.hosts[args.role][args.index]
+        os.environ["DMLC_NODE_HOST"] = own.rpartition(":")[0]
+
+
+def serve(args, events) -> None:
+    """Be the scheduler or a server until all workers have finished."""
+    join(args)
+    events("ready")
+    try:
+        # What `import mxnet` does when it finds these variables set before.
+        mx.kvstore.kvstore_server._init_kvstore_server_module()
+    except SystemExit as left:
+        if left.code:
+            raise RuntimeError(f"MXNet's {args.role} left with code {left.code}") from left
+
+
+def main(args) -> None:
+    """Be one replica."""
+    loop.main(args, {"mxnet": mx.__version__}, Worker, serve)
+
+
+if __name__ == "__main__":
+    main(ARGS)

@@ -1,0 +1,192 @@
+"""The store: all runs under one directory.
+
+A finished run is a directory under ``outputs/runs``, named after its trial:
+
+    trial.json              the trial's values and identity
+    run.json                how it went: status, circumstances, machine, revision
+    <role>-<index>.log      what each replica printed, events and all else
+    <role>-<index>.err      its standard error
+    pods/<pod>.log          in a cluster: all that each pod printed, with the time
+
+It appears there in one step, when it is complete and checked. Until then it lies in ``.scratch``;
+what failed goes to ``.failed`` with all that was printed, and never becomes a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labkit import settings
+from labkit.errors import LabkitError
+from labkit.runs.run import Run
+from labkit.runs.tables import key_of, row_of, step_rows
+from labkit.settings import OUTPUTS
+from labkit.trials import Trial, TrialError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST_ROOM = 32 << 20
+"""Bytes that must be free on disk before a trial starts; a run takes some hundred kilobytes."""
+
+
+class Store:
+    """All runs under one directory; safe for several processes at once.
+
+    Parameters
+    ----------
+    root : Path, optional
+        By default ``outputs/runs``.
+    launcher : str
+        Where the trials were run that are looked for; the same trial run elsewhere is another run.
+    """
+
+    def __init__(self, root: Path | None = None, launcher: str = "local") -> None:
+        self.root = Path(root) if root else settings.outputs() / "runs"
+        self.launcher = launcher
+
+    def name(self, trial: Trial) -> str:
+        """Return the name of a trial's run."""
+        return trial.name if self.launcher == "local" else f"{trial.name}-{self.launcher}"
+
+    def find(self, trial: Trial) -> Run | None:
+        """Return the trial's run if it has finished or diverged, otherwise None."""
+        return self._read(self.root / self.name(trial))
+
+    def failure(self, trial: Trial) -> Run | None:
+        """Return the trial's last failed run, if there is one."""
+        return self._read(self.root / ".failed" / self.name(trial))
+
+    @staticmethod
+    def _read(directory: Path) -> Run | None:
+        # Not asked first whether it is there: another sweep may take it away at any moment.
+        try:
+            return Run.read(directory)
+        except FileNotFoundError:
+            return None
+
+    def runs(self) -> Iterator[Run]:
+        """Yield all runs that have finished or diverged, in the order of their names."""
+        for path in sorted(self.root.glob("*/run.json")):
+            with contextlib.suppress(TrialError):  # written by a labkit that knew other fields
+                run = self._read(path.parent)
+                if run and run.launcher == self.launcher:
+                    yield run
+
+    @contextlib.contextmanager
+    def claim(self, trial: Trial) -> Iterator[Path]:
+        """Hold the sole right to run a trial; gives an empty directory to run it in.
+
+        Raises
+        ------
+        LabkitError
+            If the directory cannot be written or has too little room, now or later on.
+        """
+        try:
+            locks = self.root / ".locks"
+            locks.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(self.root).free
+            if free < LEAST_ROOM:
+                raise LabkitError(
+                    f"{self.root} has {free / 2**20:.1f} MiB free; a trial needs "
+                    f"{LEAST_ROOM >> 20} MiB. Make room, or set {OUTPUTS} to another directory."
+                )
+            lock = (locks / self.name(trial)).open("w")
+        except OSError as error:
+            raise LabkitError(
+                f"{self.root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory "
+                "that can."
+            ) from None
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._clean_up()
+            scratch = self.root / ".scratch" / self.name(trial)
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
+            try:
+                yield scratch
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                raise LabkitError(
+                    f"{self.root} is full, so {trial.name} came to nothing; what was finished "
+                    f"before it is kept. Make room, or set {OUTPUTS} to another directory."
+                ) from error
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+    def _clean_up(self) -> None:
+        """Remove what a labkit that was killed had begun: scratch that nobody holds a lock on."""
+        for orphan in (self.root / ".scratch").glob("*"):
+            lock = (self.root / ".locks" / orphan.name).open("w")
+            with lock, contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(orphan, ignore_errors=True)
+
+    def keep(self, trial: Trial, scratch: Path, record: dict[str, Any]) -> Run:
+        """Move a run to where it stays: one step, after all of it is on disk.
+
+        A run that was there is moved out of the way first, also in one step, so that whoever is
+        killed here leaves a whole run or none.
+        """
+        failed = record["status"] == "failed"
+        values = {"identity": trial.identity, "values": trial.model_dump()}
+        for name, content in (("trial.json", values), ("run.json", record)):
+            with (scratch / name).open("w") as file:
+                json.dump(content, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+        home = (self.root / ".failed" if failed else self.root) / self.name(trial)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        replaced = scratch.with_name(f"{scratch.name}.replaced")
+        with contextlib.suppress(FileNotFoundError):
+            home.rename(replaced)
+        scratch.rename(home)
+        shutil.rmtree(replaced, ignore_errors=True)
+        if not failed:
+            shutil.rmtree(self.root / ".failed" / self.name(trial), ignore_errors=True)
+        return Run.read(home)
+
+    def _select(self, trials: Iterable[Trial] | None) -> Iterator[Run]:
+        if trials is None:
+            yield from self.runs()
+            return
+        for trial in trials:
+            run = self.find(trial) or self.failure(trial)
+            if run:
+                yield run
+
+    def table(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
+        """Return one row a trial: its values, its rates, how it went and where."""
+        import pandas as pd
+
+        return pd.DataFrame([row_of(run) for run in self._select(trials)])
+
+    def steps(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
+        """Return one row a step window of a worker, t in seconds since the barrier."""
+        import pandas as pd
+
+        rows = []
+        for run in self._select(trials):
+            if run.finished:
+                rows += step_rows(run)
+        return pd.DataFrame(rows)
+
+    def evals(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
+        """Return one row an evaluation on the test set."""
+        import pandas as pd
+
+        names = ("t", "steps", "metric", "value", "samples", "seconds")
+        rows = []
+        for run in self._select(trials):
+            for event in run.evaluations() if run.finished else ():
+                rows.append(key_of(run) | {name: event.get(name) for name in names})
+        return pd.DataFrame(rows)

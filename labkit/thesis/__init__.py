@@ -1,0 +1,1 @@
+"""What is about the thesis alone: its figures by number."""

@@ -1,0 +1,75 @@
+"""A sweep: the trials of one experiment."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from labkit.trials.trial import Trial, TrialError
+
+
+class Sweep(Sequence[Trial]):
+    """The trials of one experiment, in the order in which they are run.
+
+    Parameters
+    ----------
+    trials : sequence of Trial
+        Duplicates are dropped.
+    """
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials = tuple(dict.fromkeys(trials))
+        if not self._trials:
+            raise TrialError("a sweep needs at least one trial")
+
+    @classmethod
+    def grid(cls, repeats: int = 1, **values: Any) -> Sweep:
+        """Build every combination of the values that are lists.
+
+        Parameters
+        ----------
+        repeats : int
+            How often each combination is run; repeats differ in their seed: the trial's own, the
+            next one, and so on. They are the outermost loop, so that slow changes of a machine
+            meet all combinations alike.
+        **values
+            Fields of `Trial`; a list or tuple is an axis of the grid.
+
+        Raises
+        ------
+        TrialError
+            If any of the trials is impossible, before any is run.
+
+        Examples
+        --------
+        >>> len(Sweep.grid(framework=["mxnet", "tensorflow"], workers=[1, 2], model="lenet5",
+        ...                batch_size=128, learning_rate=0.025, steps=50, repeats=3))
+        12
+        """
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+            raise TrialError(f"repeats: {repeats!r}; allowed: a whole number from 1")
+        axes = {k: v if isinstance(v, list | tuple) else (v,) for k, v in values.items()}
+        empty = [name for name, axis in axes.items() if not axis]
+        if empty:
+            raise TrialError(f"{empty[0]}: an empty list; give at least one value")
+        grid = [
+            Trial(**dict(zip(axes, point, strict=True)))
+            for point in itertools.product(*axes.values())
+        ]
+        return cls([t.replace(seed=t.seed + k) for k in range(repeats) for t in grid])
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._trials[index]
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self._trials)
+
+    def __add__(self, other: Sequence[Trial]) -> Sweep:
+        return Sweep([*self, *other])
+
+    def __repr__(self) -> str:
+        return f"Sweep of {len(self)} trials"

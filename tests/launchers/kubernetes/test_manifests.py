@@ -1,0 +1,320 @@
+"""Trials as the objects of a cluster, as text; no cluster is needed."""
+
+import json
+import shutil
+import subprocess
+
+import made_runs
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.cli import main
+from labkit.figures import deployment
+from labkit.launchers.kubernetes import images, manifests
+from labkit.launchers.kubernetes.api import ClusterError
+from labkit.launchers.kubernetes.settings import Settings
+from labkit.settings import CLUSTER, TEMPLATES
+from labkit.trials.frameworks import FRAMEWORKS, HERE
+
+DEFAULT = Settings()
+
+
+def rendered(trial, settings=DEFAULT, **values):
+    return manifests.objects(manifests.render(trial, settings, 60.0, **values))
+
+
+def of_kind(objects, kind):
+    return [thing for thing in objects if thing["kind"] == kind]
+
+
+def pods(objects):
+    """Return the pod templates, by component."""
+    return {
+        job["metadata"]["labels"]["app.kubernetes.io/component"]: job["spec"]["template"]
+        for job in of_kind(objects, "Job")
+    }
+
+
+trials = st.builds(
+    lambda framework, workers, servers: made_runs.trial(
+        framework=framework, workers=workers, **({"servers": servers} if servers else {})
+    ),
+    st.sampled_from(sorted(FRAMEWORKS)),
+    st.integers(1, 1000),
+    st.integers(0, 5),
+)
+
+
+@given(trials)
+def test_there_are_few_objects_and_one_name_for_all(trial):
+    objects = rendered(trial)
+    name = manifests.name_of(trial)
+    assert len(objects) <= 6
+    assert len(of_kind(objects, "Service")) == len(of_kind(objects, "ConfigMap")) == 1
+    for thing in objects:
+        labels = thing["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == name
+        assert labels["app.kubernetes.io/part-of"] == "labkit"
+        assert thing["metadata"]["name"].startswith(name)
+    (service,) = of_kind(objects, "Service")
+    for template in pods(objects).values():
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        assert template["spec"]["subdomain"] == service["metadata"]["name"]
+
+
+@given(trials)
+def test_every_replica_has_one_pod_and_one_address(trial):
+    objects = rendered(trial)
+    (config,) = of_kind(objects, "ConfigMap")
+    hosts = json.loads(config["data"]["job.json"])["hosts"]
+    addresses = [host for group in hosts.values() for host in group]
+    assert len(set(addresses)) == len(addresses)
+    assert {role: len(group) for role, group in hosts.items()} == {
+        "worker": trial.workers,
+        "server": trial.servers,
+    } | ({"scheduler": 1} if FRAMEWORKS[trial.framework].scheduler else {})
+    held = {}
+    for job in of_kind(objects, "Job"):
+        assert job["spec"]["completions"] == job["spec"]["parallelism"]
+        for role in job["spec"]["template"]["spec"]["containers"][0]["args"]:
+            held[role] = job["metadata"]["name"], job["spec"]["completions"]
+    service = of_kind(objects, "Service")[0]["metadata"]["name"]
+    for role, group in hosts.items():
+        job, count = held[role]
+        names = [f"{job}-{index}" for index in range(count)]
+        assert [host.split(":")[0] for host in group] == [f"{name}.{service}" for name in names]
+        assert max(map(len, names)) <= 57  # a pod's own name has six letters more
+
+
+def test_a_server_beside_each_worker_or_in_pods_of_its_own():
+    def roles(**values):
+        objects = rendered(made_runs.trial(workers=3, **values))
+        return {kind: template["spec"]["containers"][0]["args"]
+                for kind, template in pods(objects).items()}  # fmt: skip
+
+    assert roles(framework="mxnet") == {
+        "scheduler": ["scheduler"], "worker": ["server", "worker"],
+    }  # fmt: skip
+    assert roles(framework="mxnet", servers=2) == {
+        "scheduler": ["scheduler"], "server": ["server"], "worker": ["worker"],
+    }  # fmt: skip
+    assert roles(framework="tensorflow") == {"server": ["server"], "worker": ["worker"]}
+    single = rendered(made_runs.trial(strategy="single", workers=1))
+    assert [*pods(single)] == ["worker"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_trainer_is_in_it_to_the_letter(framework):
+    (config,) = of_kind(rendered(made_runs.trial(framework=framework)), "ConfigMap")
+    names = {"pod.py", "processors.py", "common.py", f"train_{framework}.py"}
+    assert set(config["data"]) == names | {"job.json"}
+    for name in names:
+        assert config["data"][name] == (HERE / name).read_text()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_pods_meet_the_restricted_standard(framework):
+    """The rules are those of the Pod Security Standards, level restricted."""
+    for template in pods(rendered(made_runs.trial(framework=framework))).values():
+        pod, (container,) = template["spec"], template["spec"]["containers"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert pod["automountServiceAccountToken"] is False
+        kinds = {kind for volume in pod["volumes"] for kind in volume if kind != "name"}
+        assert kinds == {"configMap", "emptyDir"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+
+
+def test_nothing_stays_for_ever_or_is_tried_twice():
+    objects = rendered(made_runs.trial(), owner_uid="1234", submitted=17.5)
+    first, *others = objects
+    assert first["metadata"]["name"].endswith("-worker")
+    assert "ownerReferences" not in first["metadata"]
+    for thing in others:
+        (owner,) = thing["metadata"]["ownerReferences"]
+        assert (owner["name"], owner["uid"]) == (first["metadata"]["name"], "1234")
+    for job in of_kind(objects, "Job"):
+        spec = job["spec"]
+        assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 60 + manifests.LATE)
+        assert 0 < spec["ttlSecondsAfterFinished"] < 86400
+        assert job["metadata"]["annotations"]["labkit/identity"] == made_runs.trial().identity
+        assert float(job["metadata"]["annotations"]["labkit/submitted"]) == 17.5
+
+
+def test_requests_and_limits():
+    trial = made_runs.trial(threads=4)
+    worker = pods(rendered(trial))["worker"]["spec"]["containers"][0]["resources"]
+    assert worker == {
+        "requests": {"cpu": 4, "memory": "2Gi"}, "limits": {"cpu": 4, "memory": "2Gi"},
+    }  # fmt: skip
+    less = Settings(cpu_request=0.5, memory="1Gi", memory_request="100Mi")
+    worker = pods(rendered(trial, less))["worker"]["spec"]["containers"][0]["resources"]
+    assert worker == {
+        "requests": {"cpu": 0.5, "memory": "100Mi"}, "limits": {"cpu": 4, "memory": "1Gi"},
+    }  # fmt: skip
+    more = pods(rendered(made_runs.trial(), Settings(cpu_request=8.0)))["worker"]
+    assert more["spec"]["containers"][0]["resources"]["requests"]["cpu"] == 1
+
+
+@pytest.mark.parametrize(("share_nodes", "cores"), [(False, 4), (True, 0)])
+def test_workers_are_bound_where_no_other_trial_is(share_nodes, cores):
+    settings = Settings(share_nodes=share_nodes)
+    (config,) = of_kind(rendered(made_runs.trial(threads=4), settings), "ConfigMap")
+    assert json.loads(config["data"]["job.json"])["bind"] == cores
+
+
+def test_which_nodes():
+    def terms(**settings):
+        found = {}
+        for kind, template in pods(rendered(made_runs.trial(), Settings(**settings))).items():
+            affinity = template["spec"].get("affinity", {}).get("podAntiAffinity", {})
+            found[kind] = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", [])
+        return found
+
+    apart = terms()
+    assert {kind: len(list_) for kind, list_ in apart.items()} == {"scheduler": 1, "worker": 1}
+    (term,) = apart["worker"]
+    operators = [e["operator"] for e in term["labelSelector"]["matchExpressions"]]
+    assert operators == ["In", "NotIn"]
+    assert term["namespaceSelector"] == {}  # of all namespaces
+    assert terms(share_nodes=True) == {"scheduler": [], "worker": []}
+    alone = terms(share_nodes=True, one_worker_per_node=True)
+    assert alone["scheduler"] == []
+    assert alone["worker"][0]["topologyKey"] == "kubernetes.io/hostname"
+    chosen = Settings(node_selector={"pool": "a"}, tolerations=[{"key": "k"}])
+    pod = pods(rendered(made_runs.trial(), chosen))["worker"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "a"} and {"key": "k"} in pod["tolerations"]
+
+
+def test_render_prints_it():
+    flags = ["--framework", "mxnet", "--model", "lenet5", "--workers", "2", "--batch-size", "32",
+             "--learning-rate", "0.1", "--steps", "5"]  # fmt: skip
+    done = CliRunner().invoke(main, ["render", *flags])
+    assert done.exit_code == 0
+    assert [o["kind"] for o in yaml.safe_load_all(done.output)] == [
+        "Job", "Job", "Service", "ConfigMap",
+    ]  # fmt: skip
+    wrong = CliRunner().invoke(main, ["render", *flags, "--workers", "0"])
+    assert wrong.exit_code == 1 and "workers: 0; allowed: 1 or more" in wrong.output
+
+
+def test_the_picture_has_all_of_it():
+    objects = rendered(made_runs.trial(framework="mxnet", workers=9))
+    figure = deployment.deployment(objects)
+    words = [text.get_text() for text in figure.axes[0].texts]
+    for thing in objects:
+        assert any(thing["metadata"]["name"] in word for word in words)
+    assert any("9 pods" in word for word in words)
+    assert {"worker 0", "server 0", "worker 8", "scheduler 0", "…"} <= set(words)
+    assert "worker 4" not in words
+
+
+# --- settings -------------------------------------------------------------------------------
+
+
+def test_the_template_of_the_settings_says_the_defaults(monkeypatch, tmp_path):
+    text = (TEMPLATES / "cluster.toml").read_text()
+    monkeypatch.setenv(CLUSTER, str(TEMPLATES / "cluster.toml"))
+    assert Settings.load() == Settings()
+    for name in Settings.model_fields:
+        assert f"{name} = " in text
+    monkeypatch.setenv(CLUSTER, str(tmp_path / "none.toml"))
+    with pytest.raises(ClusterError, match="none.toml cannot be read"):
+        Settings.load()
+    (tmp_path / "bad.toml").write_text("namespace = ")
+    monkeypatch.setenv(CLUSTER, str(tmp_path / "bad.toml"))
+    with pytest.raises(ClusterError, match="bad.toml: Invalid value"):
+        Settings.load()
+
+
+# --- images ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_what_an_image_is_built_from(framework, tmp_path, datasets):
+    images.context(framework, tmp_path / "all")
+    assert (tmp_path / "all" / "Containerfile").exists()
+    for name in datasets.DATASETS:
+        datasets.verify(name, tmp_path / "all" / "data")
+    images.context(framework, tmp_path / "public", public=True)
+    assert sorted(p.name for p in (tmp_path / "public" / "data").iterdir()) == [
+        "fashion-mnist", "mnist",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_images_are_pinned_like_the_lock_file(framework):
+    def pins(path):
+        lines = path.read_text().splitlines()
+        return {line.split()[0] for line in lines if "==" in line and not line.startswith("#")}
+
+    packages = pins(images.RECIPES / framework / "requirements.txt")
+    assert packages and packages <= pins(manifests.REPOSITORY / "requirements.lock")
+
+
+def test_another_recipe_is_another_image(monkeypatch, tmp_path):
+    before = images.tag("mxnet")
+    assert before != images.tag("tensorflow")
+    shutil.copytree(images.RECIPES, tmp_path / "recipes")
+    monkeypatch.setattr(images, "RECIPES", tmp_path / "recipes")
+    assert images.tag("mxnet") == before
+    with (tmp_path / "recipes" / "mxnet" / "Containerfile").open("a") as file:
+        file.write("# changed\n")
+    assert images.tag("mxnet") != before
+
+
+@pytest.fixture
+def tools(monkeypatch, tmp_path):
+    """Return a function that makes a tool of that name, which notes how it is called."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def make(name, code=0):
+        tool = tmp_path / name
+        tool.write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/calls\nexit {code}\n')
+        tool.chmod(0o755)
+
+    make.calls = tmp_path / "calls"
+    return make
+
+
+def test_the_first_tool_that_works_builds(tools, datasets):
+    tools("docker", code=1)  # installed, but its daemon does not answer
+    tools("buildah")
+    images.build("mxnet", "here/labkit-mxnet:1", extra=["--network", "host"])
+    images.push("here/labkit-mxnet:1")
+    calls = tools.calls.read_text().splitlines()
+    assert calls[0] == "docker info"
+    assert any(
+        call.startswith("buildah build --tag here/labkit-mxnet:1 --network host /")
+        for call in calls
+    )
+    assert calls[-1] == "buildah push here/labkit-mxnet:1"
+
+
+def test_no_tool_builds(tools):
+    tools("docker", code=1)
+    with pytest.raises(images.ImageError) as caught:
+        images.build("mxnet", "here/labkit-mxnet:1")
+    assert "docker: it fails" in str(caught.value)
+    assert "podman: not installed" in str(caught.value)
+
+
+def test_a_failing_tool(tools, monkeypatch, datasets):
+    tools("buildah")
+    run = subprocess.run
+
+    def fail(command, **options):
+        return run(["/bin/false"]) if command[1] == "build" else run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(images.ImageError, match="build .* left with code"):
+        images.build("mxnet", "here/labkit-mxnet:1")

@@ -1,0 +1,310 @@
+"""What a pod starts, in processes of this machine: no cluster is needed."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zlib
+from datetime import datetime
+
+import psutil
+import pytest
+from processes import eventually, running
+
+from labkit.replicas import cores
+from labkit.trials.frameworks import HERE
+
+TRAINER = """
+import argparse, json, os, signal, sys, threading, time
+parser = argparse.ArgumentParser()
+for name in ("role", "index", "hosts"):
+    parser.add_argument(f"--{name}")
+parser.add_argument("--do", default="{}")
+args = parser.parse_args()
+print(f"I am {args.role} {args.index}, {os.getpid()}")
+print("trouble", file=sys.stderr)
+print(args.hosts)
+exec(json.loads(args.do).get(args.role, ""))
+"""
+
+
+WAIT = """
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+signal.sigwait({signal.SIGTERM})
+"""
+
+
+class Pod:
+    """A pod, as a process in a directory that holds what its ConfigMap would."""
+
+    def __init__(self, directory, roles, index=0, do=None, node="node-1", **job):
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+        for name in ("pod.py", "processors.py"):
+            shutil.copy(HERE / name, directory)
+        (directory / "trainer.py").write_text(TRAINER)
+        job = {
+            "script": "trainer.py",
+            "arguments": [f"--do={json.dumps(do or {})}"],
+            "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
+            "meet": [],
+            "servers_wait": False,
+            "bind": 0,
+            "rendezvous": 5.0,
+        } | job
+        (directory / "job.json").write_text(json.dumps(job))
+        place = {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1", "NODE_NAME": node}
+        self.process = subprocess.Popen(
+            [sys.executable, directory / "pod.py", *roles],
+            env=os.environ | place,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def end(self):
+        """Return its exit code, its lines, and those that are its own."""
+        printed = self.process.communicate(timeout=30)[0].splitlines()
+        own = [json.loads(line[5:]) for line in printed if line.startswith("@pod ")]
+        return self.process.returncode, printed, own
+
+
+@pytest.fixture
+def start(tmp_path):
+    pods = []
+
+    def start(roles, **options):
+        pods.append(Pod(tmp_path / f"{len(pods)}", roles, **options))
+        return pods[-1]
+
+    yield start
+    for pod in pods:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for replica in psutil.Process(pod.process.pid).children():
+                replica.kill()
+        pod.process.kill()
+        pod.process.communicate()
+
+
+def test_lines_carry_their_replicas_name(start):
+    code, printed, own = start(["server", "worker"]).end()
+    assert code == 0
+    for name in ("server-0", "worker-0"):
+        assert f"{name}! trouble" in printed
+        role = name.partition("-")[0]
+        assert any(line.startswith(f"{name}| I am {role} 0") for line in printed)
+    assert own[0]["cores"] >= 1 and own[0]["memory"] > 2**20
+    assert {report["ended"]: report["code"] for report in own if "ended" in report} == {
+        "server-0": 0, "worker-0": 0,
+    }  # fmt: skip
+
+
+def copy_of(printed):
+    """Return the lines that a pod has printed, from the copy at its end."""
+    packed = "".join(line.removeprefix("@copy ") for line in printed if line.startswith("@copy "))
+    whole = zlib.decompress(base64.b64decode(packed))
+    assert printed[-1] == f"@copied {hashlib.sha256(whole).hexdigest()}"
+    return [line.partition(" ") for line in whole.decode().splitlines()]
+
+
+def test_it_prints_all_once_more(start):
+    code, printed, _ = start(["worker"], do={"worker": "print('x\\n' * 5000, end='')"}).end()
+    assert code == 0
+    stamps, _, lines = zip(*copy_of(printed), strict=True)
+    assert list(lines) == [line for line in printed if not line.startswith("@cop")]
+    assert len(lines) > 5000
+    assert list(stamps) == sorted(stamps)
+    assert max(map(len, printed)) < 16_000
+    age = time.time() - datetime.fromisoformat(stamps[0]).timestamp()
+    assert 0 <= age < 30
+
+
+def test_it_says_how_busy_the_node_is(start):
+    work = "end = time.time() + 2.5\nwhile time.time() < end: pass"
+    _, _, own = start(["worker"], do={"worker": work}).end()
+    samples = [report for report in own if "busy" in report]
+    assert len(samples) >= 3
+    first, last = samples[0], samples[2]
+    assert last["t"] - first["t"] == pytest.approx(2, abs=0.5)
+    assert 0.5 < last["own"] - first["own"] <= last["busy"] - first["busy"] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)],
+)
+def test_when_one_fails_the_other_is_ended(script, code, start):
+    pod = start(["server", "worker"], do={"worker": script, "server": "time.sleep(60)"})
+    begin = time.monotonic()
+    ended, _, own = pod.end()
+    assert ended == code
+    assert time.monotonic() - begin < 10
+    assert {"ended": "server-0", "code": -signal.SIGTERM} in own
+
+
+def test_when_told_to_leave_it_ends_all(start):
+    stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(60)"
+    pod = start(["server", "worker"], do={"server": stubborn, "worker": "time.sleep(60)"})
+    pids = []
+    for line in pod.process.stdout:
+        if " I am " in line:
+            pids.append(int(line.split()[-1]))
+        if "deaf" in line:
+            break
+    pod.process.terminate()
+    assert pod.process.wait(10) != 0
+    eventually(lambda: running(pids) == [])
+
+
+def test_a_pod_that_is_told_to_leave_has_not_succeeded(start):
+    pod = start(["server"], do={"server": "print('here', flush=True)\n" + WAIT})
+    for line in pod.process.stdout:
+        if "here" in line:
+            break
+    time.sleep(0.5)
+    pod.process.terminate()
+    code, _, own = pod.end()
+    assert {"ended": "server-0", "code": 0} in own
+    assert code == 128 + signal.SIGTERM
+
+
+def test_it_waits_for_the_name_of_whom_it_depends_on(start):
+    hosts = {"scheduler": ["nobody.invalid:9000"], "worker": ["w:9001"]}
+    pod = start(["worker"], hosts=hosts, meet=["scheduler"], rendezvous=1.0)
+    code, printed, _ = pod.end()
+    assert code == 1
+    assert "worker-0! nobody.invalid had no address within 1 s" in printed
+    assert copy_of(printed)
+
+
+def test_it_knows_the_addresses_it_needs_and_its_own(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    pod = start(["worker"], index=1, hosts=hosts, meet=["server"])
+    _, printed, _ = pod.end()
+    (line,) = (line for line in printed if '"server"' in line and "| {" in line)
+    assert json.loads(line.partition("| ")[2]) == {
+        "server": ["127.0.0.1:9000"], "worker": ["w-0:9001", "127.0.0.1:9001"],
+    }  # fmt: skip
+
+
+def test_a_server_leaves_after_the_last_worker(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    server = start(["server"], do={"server": WAIT}, **job)
+    first = start(["worker"], index=0, **job)
+    assert first.end()[0] == 0
+    time.sleep(0.5)
+    assert server.process.poll() is None
+    assert start(["worker"], index=1, **job).end()[0] == 0
+    code, _, own = server.end()
+    assert code == 0 and {"ended": "server-0", "code": 0} in own
+
+
+# --- cores ----------------------------------------------------------------------------------
+
+USABLE = cores.spread(os.sched_getaffinity(0))
+BUSY = """
+more = [threading.Thread(target=time.sleep, args=(60,), daemon=True) for _ in range(4)]
+for thread in more: thread.start()
+time.sleep(60)
+"""
+
+
+def threads_of(pod):
+    return [replica.num_threads() for replica in psutil.Process(pod.process.pid).children()]
+
+
+def bound(pod):
+    """Return the cores that a pod says it holds, once its replicas really hold them."""
+    said = next(
+        report["bound"]
+        for report in (json.loads(line[5:]) for line in pod.process.stdout if line[:5] == "@pod ")
+        if "bound" in report
+    )
+    replicas = psutil.Process(pod.process.pid).children()
+    assert len(replicas) == len(pod.process.args[2:])
+    for replica in replicas:
+        held = {tuple(psutil.Process(t.id).cpu_affinity()) for t in replica.threads()}
+        assert held == {tuple(said)}
+    return said
+
+
+def after(first, count=1):
+    return sorted(USABLE[(first + k) % len(USABLE)] for k in range(count))
+
+
+def test_workers_of_a_node_have_cores_of_their_own(start):
+    """In the order of their indices, whichever comes first."""
+    hosts = {role: [f"w-{i}:9001" for i in range(4)] for role in ("server", "worker")}
+    hosts["scheduler"] = ["localhost:9000"]
+    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}
+    start(["scheduler"], do={"scheduler": "time.sleep(60)"}, **job)
+    workers = {}
+    for index, node in [(2, "node-1"), (0, "node-1"), (3, "node-1"), (1, "node-2")]:
+        do = {"worker": BUSY, "server": "time.sleep(60)"}
+        workers[index] = start(["server", "worker"], index=index, node=node, do=do, **job)
+        eventually(lambda: 5 in threads_of(workers[index]))  # noqa: B023 - called at once
+    assert [bound(workers[i]) for i in range(4)] == [after(0), after(0), after(1), after(2)]
+
+
+def test_as_many_cores_as_threads(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 2}
+    server = start(["server"], do={"server": WAIT}, **job)
+    workers = [start(["worker"], index=i, do={"worker": BUSY}, **job) for i in range(2)]
+    assert [bound(worker) for worker in workers] == [after(0, 2), after(2, 2)]
+    (replica,) = psutil.Process(server.process.pid).children()
+    assert replica.cpu_affinity() == sorted(USABLE)
+
+
+def test_a_worker_has_no_more_before_it_knows_its_place(start):
+    """What a library finds when it loads is what it will have."""
+    hosts = {"scheduler": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}  # and nobody answers
+    worker = start(["worker"], do={"worker": "print('has', *os.sched_getaffinity(0))"}, **job)
+    assert f"worker-0| has {USABLE[0]}" in worker.end()[1]
+
+
+def test_a_worker_alone_needs_nobody(start):
+    worker = start(["worker"], do={"worker": BUSY}, bind=1, hosts={"worker": ["w-0:9001"]})
+    assert bound(worker) == after(0)
+
+
+def test_workers_that_share_their_node_with_other_trials_are_not_bound(start):
+    _, _, own = start(["worker"], hosts={"worker": ["w-0:9001"]}).end()
+    assert not any("bound" in report for report in own)
+
+
+def test_calls_that_make_no_sense_or_come_twice(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 1}
+    start(["server"], do={"server": WAIT}, **job)
+
+    def call(text):
+        connection = socket.socket()
+        eventually(lambda: connection.connect_ex(("localhost", 9003)) == 0)
+        connection.sendall(text)
+        return connection
+
+    called = [call(text) for text in (b"\n", b"arrive x node-1\n", b"\xff\n", b"arrive 1 other\n")]
+    called.pop().close()
+    worker = start(["worker"], index=0, do={"worker": BUSY}, **job)
+    time.sleep(0.5)
+    again = start(["worker"], index=1, do={"worker": BUSY}, **job)
+    assert [bound(worker), bound(again)] == [after(0), after(1)]
+    for connection in called:
+        connection.close()
+
+
+def test_a_worker_that_fails_does_not_end_the_server(start):
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001"]}
+    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    server = start(["server"], do={"server": WAIT}, **job)
+    assert start(["worker"], do={"worker": "sys.exit(1)"}, **job).end()[0] == 1
+    time.sleep(0.5)
+    assert server.process.poll() is None
