@@ -18,6 +18,8 @@ from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
+pytest_plugins = ["kinds"]
+
 # On a machine with other work an example may well take longer than hypothesis expects.
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -12,6 +12,8 @@ import pytest
 from labkit import doctor
 from labkit.doctor import Check
 
+pytestmark = pytest.mark.unit
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

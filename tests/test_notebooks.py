@@ -18,6 +18,8 @@ from labkit.book import pages
 from labkit.settings import REPOSITORY
 from labkit.trials import Sweep
 
+pytestmark = pytest.mark.unit
+
 CHAPTER_6 = [
     "6-1-1-cnn-learning-rate",
     "6-1-2-cnn-batch-5",

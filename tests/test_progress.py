@@ -10,6 +10,8 @@ from rich.console import Console
 from labkit.progress import ClusterProgress, work
 from labkit.settings import PROGRESS
 
+pytestmark = pytest.mark.unit
+
 ROLES = {
     "worker": {"Pending": 3, "Running": 2, "Succeeded": 0, "Failed": 0},
     "scheduler": {"Pending": 0, "Running": 1, "Succeeded": 0, "Failed": 0},

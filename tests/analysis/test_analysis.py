@@ -13,6 +13,8 @@ from labkit.analysis.equations import MetricError
 from labkit.analysis.window import Progress
 from labkit.errors import LabkitError
 
+pytestmark = pytest.mark.unit
+
 positive = st.floats(1e-3, 1e6)
 factor = st.floats(0.01, 100)
 

@@ -13,6 +13,8 @@ from labkit.errors import LabkitError
 from labkit.figures.style import FigureError
 from labkit.thesis.figures import FIGURES
 
+pytestmark = pytest.mark.unit
+
 CURVES = {number for number, row in FIGURES.items() if row.tables == ("steps", "table")}
 
 

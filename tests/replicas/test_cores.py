@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from labkit import provenance
 from labkit.replicas import cores
 
+pytestmark = pytest.mark.unit
+
 numbers = st.sets(st.integers(0, 200), min_size=1)
 
 

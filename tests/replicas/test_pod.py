@@ -23,6 +23,8 @@ from labkit.trials.frameworks import HERE
 
 TRAINER = """
 import argparse, json, os, signal, sys, threading, time
+
+pytestmark = pytest.mark.process
 parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")

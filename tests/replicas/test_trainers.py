@@ -18,7 +18,8 @@ from labkit.settings import data_directory
 from labkit.trainers import common
 from labkit.trials.frameworks import FRAMEWORKS, HERE
 
-pytestmark = pytest.mark.timeout(300)  # both frameworks are imported several times
+# both frameworks are imported several times
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 # --- by themselves --------------------------------------------------------------------------
 

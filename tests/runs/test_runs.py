@@ -23,6 +23,8 @@ from labkit.runs import Run, RunError, Store, tensorboard
 from labkit.runs.check import LogReader, parse
 from labkit.trials.frameworks import FRAMEWORKS
 
+pytestmark = pytest.mark.unit
+
 # --- events ---------------------------------------------------------------------------------
 
 json_values = st.recursive(

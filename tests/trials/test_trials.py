@@ -15,6 +15,8 @@ from labkit.errors import LabkitError
 from labkit.trials import Sweep, Trial, TrialError
 from labkit.trials.frameworks import FRAMEWORKS
 
+pytestmark = pytest.mark.unit
+
 GOOD = {
     "framework": "mxnet",
     "model": "lenet5",

@@ -30,7 +30,7 @@ from labkit.runs import Store
 from labkit.settings import CLUSTER as CLUSTER_FILE
 from labkit.trials import Sweep, Trial
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 ENDLESS = {"steps": 100_000}
 CASES = {

@@ -19,6 +19,8 @@ from labkit.launchers.kubernetes.settings import Settings
 from labkit.settings import CLUSTER, TEMPLATES
 from labkit.trials.frameworks import FRAMEWORKS, HERE
 
+pytestmark = pytest.mark.unit
+
 DEFAULT = Settings()
 
 

@@ -20,7 +20,7 @@ from labkit.runs import Store
 from labkit.settings import WARM
 from labkit.trials import Trial
 
-pytestmark = [pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
 
 LIMIT = 10
 """Seconds from a fault to its error."""

@@ -35,6 +35,8 @@ from pathlib import Path
 sys.path.append({trainers!r})
 import common
 
+pytestmark = pytest.mark.process
+
 def main(args):
     events = common.Events(args.role, args.index)
     events.start(args, {{}}, {data!r})
