@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if kinds[item] == "cluster"]
     if left_out and os.environ.get("CI") == "true":
         raise pytest.UsageError(
-            f"{len(left_out)} tests need a cluster, and continuous integration must have one: {HOW}"
+            f"{len(left_out)} tests need a cluster, which continuous integration must have: {HOW}"
         )
     config.stash[LEFT_OUT] = len(left_out)
     items[:] = [item for item in items if kinds[item] != "cluster"]

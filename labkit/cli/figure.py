@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import launcher_option
 from labkit.cli.results import read_table
 from labkit.errors import LabkitError
 from labkit.settings import REFERENCE
@@ -23,14 +24,12 @@ examples:
 @click.argument("number")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@click.option("--launcher", default="local", show_default=True, help="Where it was run.")
+@launcher_option("Where the trials were run.")
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(),
     help="The directory for the SVG and the PNG.",
 )  # fmt: skip
-def figure(
-    number: str, profile: str | None, reference: bool, launcher: str, output: Path
-) -> None:
+def figure(number: str, profile: str | None, reference: bool, launcher: str, output: Path) -> None:
     """Draw one of the thesis's figures, 6.1a to 6.10b."""
     from labkit.book.plan import home
     from labkit.figures.style import save

@@ -81,6 +81,16 @@ class Store:
                 if run and run.launcher == self.launcher:
                     yield run
 
+    def unreadable(self) -> dict[Path, str]:
+        """Return the directories of kept runs that this version cannot read, and why."""
+        found = {}
+        for path in sorted(self.root.glob("*/run.json")):
+            try:
+                self._read(path.parent)
+            except TrialError as error:
+                found[path.parent] = str(error)
+        return found
+
     @contextlib.contextmanager
     def claim(self, trial: Trial) -> Iterator[Path]:
         """Hold the sole right to run a trial; gives an empty directory to run it in.

@@ -13,7 +13,8 @@ from labkit import analysis
 from labkit.runs.run import Run, since_barrier
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+
 
 def key_of(run: Run) -> dict[str, Any]:
     return {"trial": run.directory.name} | run.trial.model_dump()
@@ -105,3 +106,8 @@ def step_rows(run: Run) -> Iterator[dict[str, Any]]:
                 "loss": event["loss"],
                 "accuracy": event.get("accuracy", math.nan),
             }
+
+
+def modernise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the column names of today."""
+    return frame.rename(columns={"time_shared": "oversubscribed", "steadiness": "variation"})
