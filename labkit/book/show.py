@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 def show(figure: Figure, number: str, trials: pd.DataFrame) -> None:
     """Show a figure in a notebook; in a book also keep it, and the trials behind it.
 

@@ -21,6 +21,6 @@ examples:
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 def reproduce(profile: str, only: tuple[str, ...], launcher: str, force: bool) -> None:
     """Run and render the notebooks of a profile."""
-    from labkit.book import make
+    from labkit.book import reproduce
 
-    make.reproduce(profile, only=only, launcher=launcher, force=force, echo=click.echo)
+    reproduce.reproduce(profile, only=only, launcher=launcher, force=force, echo=click.echo)
