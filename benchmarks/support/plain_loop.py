@@ -3,33 +3,29 @@
 They are the baseline of `trainer.py` and `learning.py`: the model comes from the trainer's file,
 the loop is what one writes in a first script with the framework. Prints one line of JSON.
 
-    python bare.py mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 100
+    python plain_loop.py mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 100
 """
 
 import json
 import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "labkit" / "trainers"))
-import common
+from labkit.replicas.arguments import parse
 
 FRAMEWORK = sys.argv[1]
-ARGS = common.parse(sys.argv[2:])
+ARGS = parse(sys.argv[2:])
 
 import numpy as np
+
+from labkit.replicas.arrays import Arrays, as_inputs
+from labkit.replicas.loop import EVAL_BATCH
 
 WARM_UP = 5
 
 
-def scaled(batch):
-    """Bring pixels to [0, 1]."""
-    return batch.astype(np.float32) / 255 if batch.dtype == np.uint8 else batch
-
-
 def mxnet_loop():
     """Return functions that take a step, wait for it, and give a test batch's results."""
-    import train_mxnet as trainer
+    from labkit.replicas import train_mxnet as trainer
 
     mx = trainer.mx
     shape = (1, 28, 28) if ARGS.model == "lenet5" else (30,)
@@ -54,7 +50,7 @@ def mxnet_loop():
     module.init_optimizer(
         optimizer_params={"learning_rate": ARGS.learning_rate, "rescale_grad": 1 / targets}
     )
-    judges = {}
+    evaluators = {}
 
     def batch(x, y):
         return mx.io.DataBatch([mx.nd.array(x.reshape(-1, *shape))], [mx.nd.array(y)])
@@ -71,11 +67,11 @@ def mxnet_loop():
         return losses(module.get_outputs()[0], y).mean().asscalar()
 
     def test(x, y):
-        if len(x) not in judges:
-            judges[len(x)] = bind(len(x), module)
-        judge = judges[len(x)]
-        judge.forward(batch(x, y), is_train=False)
-        out = judge.get_outputs()[0]
+        if len(x) not in evaluators:
+            evaluators[len(x)] = bind(len(x), module)
+        evaluator = evaluators[len(x)]
+        evaluator.forward(batch(x, y), is_train=False)
+        out = evaluator.get_outputs()[0]
         return losses(out, y).asnumpy(), out.asnumpy().argmax(1) == y.reshape(-1)
 
     return step, mx.nd.waitall, test
@@ -83,7 +79,7 @@ def mxnet_loop():
 
 def tensorflow_loop():
     """Return functions that take a step, wait for it, and give a test batch's results."""
-    import train_tensorflow as trainer
+    from labkit.replicas import train_tensorflow as trainer
 
     tf = trainer.tf
     tf.disable_eager_execution()
@@ -117,34 +113,36 @@ def tensorflow_loop():
 
 
 def main():
-    """Train, time, judge if asked to."""
+    """Train and time; evaluate if asked to."""
     step, wait, test = {"mxnet": mxnet_loop, "tensorflow": tensorflow_loop}[FRAMEWORK]()
-    data = common.Arrays(ARGS.dataset, ARGS.data)
+    data = Arrays(ARGS.dataset, ARGS.data)
     size = ARGS.batch_size
     per_epoch = len(data.train_inputs) // size
     total = ARGS.steps or ARGS.epochs * per_epoch
-    # To judge learning all steps count; to time them some are taken before.
+    # To see what was learnt all steps count; to time them some are taken before.
     warm_up = WARM_UP if ARGS.eval_samples == 0 else 0
     seconds = time.monotonic()
     for number in range(warm_up + total):
-        epoch, place = divmod(number, per_epoch)
-        if place == 0:
+        epoch, batch = divmod(number, per_epoch)
+        if batch == 0:
             order = np.random.default_rng([ARGS.seed, 0, epoch]).permutation(
                 len(data.train_inputs)
             )
         if number == warm_up:
             wait()
             seconds = time.monotonic()
-        chosen = order[place * size : (place + 1) * size]
-        loss = step(scaled(data.train_inputs[chosen]), data.train_labels[chosen].astype(np.int32))
+        chosen = order[batch * size : (batch + 1) * size]
+        labels = data.train_labels[chosen].astype(np.int32)
+        loss = step(as_inputs(data.train_inputs[chosen]), labels)
     wait()
     result = {"batches_per_second": total / (time.monotonic() - seconds), "loss": float(loss)}
     if ARGS.eval_samples != 0:
         losses, hits = [], []
-        for begin in range(0, len(data.test_inputs), common.EVAL_BATCH[ARGS.model]):
-            part = slice(begin, begin + common.EVAL_BATCH[ARGS.model])
-            y = data.test_labels[part].astype(np.int32)
-            found = test(scaled(data.test_inputs[part]), y)
+        inputs = data.test_inputs[: ARGS.eval_samples]
+        labels = data.test_labels[: ARGS.eval_samples]
+        for begin in range(0, len(inputs), EVAL_BATCH[ARGS.model]):
+            part = slice(begin, begin + EVAL_BATCH[ARGS.model])
+            found = test(as_inputs(inputs[part]), labels[part].astype(np.int32))
             losses.append(found[0])
             hits.append(found[1])
         result["accuracy"] = 100 * float(np.concatenate(hits).mean())

@@ -1,16 +1,18 @@
-"""A trainer that computes nothing: it meets the others, waits at each step, and prints its events.
+"""A trainer that computes nothing: it passes the barrier, waits at each step, prints its events.
 
-With it `logs.py` fills pods by the hundred, for which real frameworks would need too much memory.
+With it `logs.py` runs pods by the hundred, for which real frameworks would need too much memory.
 """
 
 import signal
 import socket
 import time
 
-import common
 import numpy as np
 
-STEP = 0.1  # seconds
+from labkit.replicas.arguments import parse
+from labkit.replicas.loop import main
+
+SECONDS = 0.1  # per step
 
 
 class Worker:
@@ -20,7 +22,7 @@ class Worker:
         self.address = args.hosts["server"][0].rsplit(":", 1)
 
     def train(self, inputs, labels):
-        time.sleep(STEP)
+        time.sleep(SECONDS)
         return 1.0, 0.5
 
     def warm_up(self, inputs, labels):
@@ -44,14 +46,14 @@ def serve(args, events):
     """Let all workers go when the last of them has come, and wait for a SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     host, port = args.hosts["server"][0].rsplit(":", 1)
-    with socket.create_server((host, int(port)), backlog=1024) as door:
+    with socket.create_server((host, int(port)), backlog=1024) as listener:
         events("ready")
-        come = [door.accept()[0] for _ in args.hosts["worker"]]
-        for connection in come:
+        connections = [listener.accept()[0] for _ in args.hosts["worker"]]
+        for connection in connections:
             connection.sendall(b"g")
             connection.close()
     signal.sigwait({signal.SIGTERM})
 
 
 if __name__ == "__main__":
-    common.main(common.parse(), {}, Worker, serve)
+    main(parse(), {}, Worker, serve)
