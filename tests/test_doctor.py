@@ -83,6 +83,12 @@ def test_a_missing_library_is_essential(tmp_path):
     assert "libquadmath0" in done.stdout
 
 
+def test_set_up_can_look_before_anything_is_installed():
+    """The module needs the standard library alone, as long as nothing else is looked at."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import labkit.doctor as d; d.libraries()"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
 def test_a_busy_machine_is_noted(machine):
     assert doctor.load().ok is True
     machine.setattr(os, "getloadavg", lambda: (3.0, 0.0, 0.0))
