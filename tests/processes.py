@@ -52,11 +52,11 @@ def exit_code(child):
 
 SWEEP = """
 import json, sys
-from labkit import measure
+from labkit import campaign
 from labkit.trials import Sweep
 
-measure.OVERLOAD_RETRIES = 0
-measure.measure(
+campaign.OVERLOAD_RETRIES = 0
+campaign.measure(
     Sweep.grid(**json.loads(sys.argv[1])), sys.argv[2],
     on_event=lambda event: print(json.dumps(event), flush=True),
 )

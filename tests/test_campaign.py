@@ -23,7 +23,9 @@ from labkit.runs import Store
 from labkit.settings import PROGRESS
 from labkit.trials import Sweep, TrialError
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300),
+]  # fmt: skip
 
 SMALL = {
     "framework": "mxnet",

@@ -85,7 +85,7 @@ def test_a_missing_library_is_essential(tmp_path):
 
 def test_set_up_can_look_before_anything_is_installed():
     """The module needs the standard library alone, as long as nothing else is looked at."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import labkit.doctor as d; d.libraries()"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from labkit.doctor import libraries"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 

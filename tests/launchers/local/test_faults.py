@@ -20,7 +20,9 @@ from labkit.runs import Store
 from labkit.settings import WARM
 from labkit.trials import Trial
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300),
+]  # fmt: skip
 
 LIMIT = 10
 """Seconds from a fault to its error."""
