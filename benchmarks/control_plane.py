@@ -42,6 +42,7 @@ class Done(Exception):
 def labkit(workers):
     """Submit a trial, wait until it runs, delete it; print what that took as JSON."""
     from labkit.launchers.kubernetes.launcher import KubernetesLauncher
+    from labkit.launchers.protocol import Pods, Submitted
     from labkit.trials import Trial
 
     trial = Trial(framework="mxnet", model="lenet5", workers=workers, batch_size=128,
@@ -51,10 +52,10 @@ def labkit(workers):
     with KubernetesLauncher() as launcher, tempfile.TemporaryDirectory() as directory:
 
         def follow(event):
-            if event["kind"] == "submitted":
-                found.update(submit_s=time.monotonic() - begin, objects=event["objects"])
-            if event["kind"] == "pods":
-                running = [s["Running"] + s["Succeeded"] for s in event["roles"].values()]
+            if isinstance(event, Submitted):
+                found.update(submit_s=time.monotonic() - begin, objects=event.objects)
+            if isinstance(event, Pods):
+                running = [s["Running"] + s["Succeeded"] for s in event.roles.values()]
                 if sum(running) == workers + 1:
                     found.update(running_s=time.monotonic() - begin, calls=launcher.cluster.calls)
                     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -68,12 +69,12 @@ def labkit(workers):
 
 def helm(command, workers, namespace, core):
     """Install the thesis's chart, wait until its pods run; return what that took."""
-    from labkit.trials.frameworks import REPLICAS
+    from labkit import replicas
 
     with tempfile.TemporaryDirectory() as directory:
         chart = Path(shutil.copytree(HERE / "support" / "thesis_chart", Path(directory) / "chart"))
         (chart / "files").mkdir()
-        for path in REPLICAS.glob("*.py"):
+        for path in replicas.HERE.glob("*.py"):
             shutil.copy(path, chart / "files")
         begin = time.monotonic()
         subprocess.run(

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,18 +23,16 @@ from support.script import options, parse, print_machine
 
 from labkit.launchers.kubernetes.api import CONNECTIONS
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
-from labkit.launchers.placement import replicas_of
+from labkit.replicas.events import Event
 from labkit.runs import Run
+from labkit.runs.check import check
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS, Framework
+from labkit.trials.frameworks import FRAMEWORKS
 
 MEMORY = 200  # MB
 
 
-class Synthetic(Framework):
-    """TensorFlow's row, with another trainer."""
-
-    script = Path(__file__).parent / "support" / "synthetic_trainer.py"
+TRAINER = Path(__file__).parent / "support" / "synthetic_trainer.py"
 
 
 def count_connections(most, done):
@@ -59,7 +58,7 @@ def main():
 
 def within_bounds(workers, steps):
     """Run a trial and print what its logs cost; return whether that is within the bounds."""
-    FRAMEWORKS["tensorflow"] = Synthetic(**vars(FRAMEWORKS["tensorflow"]))
+    FRAMEWORKS["tensorflow"] = replace(FRAMEWORKS["tensorflow"], trainer=TRAINER)
     trial = Trial(
         framework="tensorflow", model="lenet5", workers=workers, servers=1, batch_size=5,
         learning_rate=0.1, steps=steps, eval_samples=0,
@@ -70,7 +69,7 @@ def within_bounds(workers, steps):
 
     def count(event):
         nonlocal shown
-        shown += event.get("role") == "worker"
+        shown += isinstance(event, Event) and event.role == "worker"
 
     begin = time.monotonic()
     with KubernetesLauncher() as launcher, tempfile.TemporaryDirectory() as directory:
@@ -78,7 +77,7 @@ def within_bounds(workers, steps):
         seconds = time.monotonic() - begin
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         done.set()
-        run.check(replicas_of(trial))  # the sequence of each replica has no gap
+        check(run)  # the sequence of each replica has no gap
         events = sum(len(events) for events in run.workers)
         size = sum(path.stat().st_size for path in run.directory.glob("pods/*.log"))
     print(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from labkit import campaign, provenance
 from labkit.analysis.intervals import interval
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import PROGRESS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
@@ -61,7 +61,7 @@ def warm_processes():
         try:
             with WarmProcesses(Path(directory)) as warm:
                 for framework in FRAMEWORKS.values():
-                    warm.connect(framework, 1).close()
+                    warm.connect(Program.trainer(framework), 1).close()
                 yield
         finally:
             del os.environ[WARM]

@@ -9,16 +9,17 @@ import time
 
 import numpy as np
 
+from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
-from labkit.replicas.loop import main
+from labkit.replicas.events import Ready
 
 SECONDS = 0.1  # per step
 
 
-class Worker:
+class Worker(loop.Network):
     """A worker without a network."""
 
-    def __init__(self, args):
+    def __init__(self, args, model, data):
         self.address = args.hosts["server"][0].rsplit(":", 1)
 
     def train(self, inputs, labels):
@@ -42,12 +43,12 @@ class Worker:
         pass
 
 
-def serve(args, events):
+def serve(args, writer):
     """Let all workers go when the last of them has come, and wait for a SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     host, port = args.hosts["server"][0].rsplit(":", 1)
     with socket.create_server((host, int(port)), backlog=1024) as listener:
-        events("ready")
+        writer.write(Ready)
         connections = [listener.accept()[0] for _ in args.hosts["worker"]]
         for connection in connections:
             connection.sendall(b"g")
@@ -56,4 +57,4 @@ def serve(args, events):
 
 
 if __name__ == "__main__":
-    main(parse(), {}, Worker, serve)
+    loop.main(parse(), {}, checksum(__file__), Worker, serve)

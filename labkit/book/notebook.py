@@ -14,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from labkit import settings
@@ -22,6 +21,7 @@ from labkit.book.pages import Page
 from labkit.book.plan import BookError
 from labkit.book.render import keep
 from labkit.book.status import StatusLine
+from labkit.launchers.local.warm import Program
 from labkit.settings import PROGRESS, WARM
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GRACE = 90.0
 """Seconds that a kernel has to clean up in a cluster after a Ctrl-C."""
 
-KERNEL = SimpleNamespace(name="kernel", script=Path(__file__).with_name("kernel.py"))
+KERNEL = Program("kernel", Path(__file__).with_name("kernel.py"))
 """What a fork server has to know of kernels, as it does of frameworks."""
 
 
@@ -98,7 +98,7 @@ class NotebookRunner:
         from traitlets.config import Config
 
         directory = Path(tempfile.mkdtemp(dir=self.scratch))
-        address, connection = self.warm / f"{KERNEL.name}-1", directory / "c.json"
+        address, connection = self.warm / KERNEL.socket(1), directory / "c.json"
         environment = {
             WARM: str(self.warm),
             PROGRESS: str(self.scratch / "progress"),
@@ -115,7 +115,7 @@ class NotebookRunner:
 
             @property
             def kernel_spec(self) -> KernelSpec:
-                command = [sys.executable, "-S", KERNEL.script, address, directory]
+                command = [sys.executable, "-S", KERNEL.file, address, directory]
                 argv = [*map(str, command), "-f", str(connection)]
                 return KernelSpec(argv=argv, language="python", env=environment)
 

@@ -16,7 +16,7 @@ from labkit.book.notebook import KERNEL, NotebookRunner
 from labkit.book.pages import Page
 from labkit.book.plan import BookError, home, parameters, plan, select
 from labkit.book.render import index, write
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
@@ -112,7 +112,7 @@ def _prepare(due: list[Page], echo: Callable[[str], object]) -> Iterator[Noteboo
             # All at once, and before the first trial: an import would disturb its measurement.
             names = _values(local, "framework")
             echo(f"importing {', '.join([*names, 'Jupyter'])}, once for all notebooks")
-            programs = [*map(FRAMEWORKS.get, names), KERNEL]
+            programs = [*(Program.trainer(FRAMEWORKS[name]) for name in names), KERNEL]
             for connection in pool.map(warm.connect, programs, [1] * len(programs)):
                 connection.close()
             yield NotebookRunner(scratch, warm.directory, echo)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 def script(framework, *arguments, **options):
     return subprocess.run(
-        [sys.executable, FRAMEWORKS[framework].script, *arguments],
+        [sys.executable, FRAMEWORKS[framework].trainer, *arguments],
         capture_output=True, text=True, timeout=100, **options,
     )  # fmt: skip
 
