@@ -14,19 +14,23 @@ from labkit.launchers.kubernetes import images
 from labkit.launchers.kubernetes.api import INSTANCE
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.placement import arguments, beside_workers, replicas_of
+from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS, REPLICAS, SHARED
 
+AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
+"""What starts a pod's replicas, and what it imports."""
+
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
 
-RENDEZVOUS = 120.0
+RENDEZVOUS_TIMEOUT = 120.0
 """Seconds for which a pod waits until it can find those that it depends on."""
 
-KEEP = 3600
+TIME_TO_LIVE = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
-LATE = 30
+DEADLINE_MARGIN = 30
 """Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
 
 SCHEDULER_CPU = 0.05
@@ -52,6 +56,47 @@ def pods_of(trial: Trial) -> dict[str, list[str]]:
     return kinds
 
 
+def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, str]:
+    """Return the files that each pod of a trial finds, by their path below ``/labkit``.
+
+    Parameters
+    ----------
+    trial : Trial
+    settings : Settings
+        Of the cluster.
+    deadline : float
+        Seconds the trial may take.
+    """
+    script = FRAMEWORKS[trial.framework].script
+    names = ("__init__.py", *AGENT, *SHARED, script.name)
+    files = {f"labkit/replicas/{name}": (REPLICAS / name).read_text() for name in names}
+    files["labkit/__init__.py"] = ""  # a pod has no use for what labkit itself offers
+    files["job.json"] = json.dumps(job_of(trial, settings, deadline)._asdict())
+    return files
+
+
+def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
+    """Return what all pods of a trial are given; see `files_of`."""
+    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
+    counts = replicas_of(trial)
+    hosts = {
+        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(counts[role])]
+        for kind, roles in pods_of(trial).items()
+        for role in roles
+    }
+    # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
+    coordinators = (role for role in ("scheduler", "server") if role in hosts)
+    return Job(
+        script=f"labkit/replicas/{framework.script.name}",
+        arguments=arguments(trial, "/data", deadline),
+        hosts=hosts,
+        coordinator=next(coordinators, None),
+        servers_wait="server" in hosts and not framework.servers_end_themselves,
+        cores_per_worker=0 if settings.share_nodes else trial.threads,
+        rendezvous_timeout=RENDEZVOUS_TIMEOUT,
+    )
+
+
 def render(
     trial: Trial,
     settings: Settings,
@@ -73,27 +118,7 @@ def render(
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
     """
-    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
-    counts, kinds = replicas_of(trial), pods_of(trial)
-    hosts = {
-        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(counts[role])]
-        for kind, roles in kinds.items()
-        for role in roles
-    }
-    job = {
-        "script": f"labkit/replicas/{framework.script.name}",
-        "arguments": arguments(trial, "/data", deadline),
-        "hosts": hosts,
-        # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
-        "meet": [role for role in ("scheduler", "server") if role in hosts][:1],
-        "servers_wait": "server" in hosts and not framework.servers_end_themselves,
-        "bind": 0 if settings.share_nodes else trial.threads,  # cores for each worker
-        "rendezvous": RENDEZVOUS,
-    }
-    names = ("__init__.py", "pod.py", "cores.py", *SHARED)
-    scripts = [*(REPLICAS / name for name in names), framework.script]
-    files = {f"labkit/replicas/{path.name}": path.read_text() for path in scripts}
-    files |= {"labkit/__init__.py": "", "job.json": json.dumps(job)}
+    name, counts, kinds = name_of(trial), replicas_of(trial), pods_of(trial)
     pods = [
         {
             "component": kind,
@@ -112,9 +137,10 @@ def render(
     environment.filters["yaml"] = json.dumps  # JSON is YAML, on one line
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline) + LATE, keep_seconds=KEEP, owner_uid=owner_uid,
+        deadline=math.ceil(deadline) + DEADLINE_MARGIN, time_to_live=TIME_TO_LIVE,
+        owner_uid=owner_uid,
         image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
-        files=files,
+        files=files_of(trial, settings, deadline),
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
 
