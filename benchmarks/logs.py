@@ -21,7 +21,6 @@ import psutil
 from labkit import provenance
 from labkit.launchers.kubernetes.api import CONNECTIONS
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
-from labkit.launchers.placement import replicas_of
 from labkit.runs import Run
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS, Framework
@@ -68,7 +67,7 @@ def main():
         seconds = time.monotonic() - begin
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         done.set()
-        run.check(replicas_of(trial))  # the sequence of each replica has no gap
+        check(run)  # the sequence of each replica has no gap
         events = sum(len(events) for events in run.workers)
         size = sum(path.stat().st_size for path in run.directory.glob("pods/*.log"))
     here = provenance.machine()

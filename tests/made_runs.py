@@ -3,7 +3,6 @@
 import json
 
 from labkit import datasets
-from labkit.launchers.placement import replicas_of
 from labkit.replicas.events import PREFIX
 from labkit.trials import Trial
 
@@ -87,7 +86,7 @@ def events(trial, role, index, boot=1000.0):
 
 def write(trial, directory, change=lambda role, index, lines: lines):
     """Write all logs of a trial's run; `change` may spoil the lines of a replica."""
-    for role, count in replicas_of(trial).items():
+    for role, count in trial.replicas.items():
         for index in range(count):
             lines = [line(event) for event in events(trial, role, index)]
             (directory / f"{role}-{index}.log").write_text("".join(change(role, index, lines)))

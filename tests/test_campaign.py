@@ -17,7 +17,6 @@ from processes import exit_code, fork
 from labkit import campaign as measuring
 from labkit.campaign import SweepFailed, measure
 from labkit.datasets import DataError
-from labkit.launchers.placement import replicas_of
 from labkit.launchers.protocol import NoRoomForTrial
 from labkit.runs import Store
 from labkit.settings import PROGRESS
@@ -104,7 +103,7 @@ def test_results(framework, store, tensorboard_scalars):
 
     run = store.find(sweep[0])
     assert {path.name for path in run.directory.glob("*.err")} == {
-        f"{role}-{index}.err" for role, n in replicas_of(sweep[0]).items() for index in range(n)
+        f"{role}-{index}.err" for role, n in sweep[0].replicas.items() for index in range(n)
     }
     assert results.evals.value.tolist() == [row.accuracy]
     assert results.evals.samples.tolist() == [500]
@@ -180,7 +179,7 @@ def test_a_failed_trial_does_not_spoil_the_others(store):
     assert "1 of 3 trials failed" in str(caught.value)
     assert f"{failing.name}: worker 0 was ended by SIGKILL" in str(caught.value)
     assert str(store.failure(failing).directory) in str(caught.value)
-    assert store.table(sweep).status.tolist() == ["finished", "failed", "finished"]
+    assert store.results(sweep).table.status.tolist() == ["finished", "failed", "finished"]
     starts = Starts()
     results = measure(sweep, store=store, on_event=starts)
     assert starts.seen == [failing.identity]
@@ -283,7 +282,7 @@ def test_twenty_interruptions(sweep, undisturbed, store):
         assert code != 0, "the sweep is too short to be interrupted so often"
         interruptions += 1
         for run in store.runs():
-            run.check(replicas_of(run.trial))
+            check(run)
     before = len(list(store.runs()))
     starts = Starts()
     table = measure(sweep, store=store, on_event=starts).table

@@ -58,7 +58,7 @@ else:
     from ipykernel.kernelapp import launch_new_instance
 
     import labkit.figures
-    import labkit.measure  # noqa: F401
+    import labkit.campaign  # noqa: F401
 
     # It would listen on a TCP port for the prints of forked processes; so it does without these.
     IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)

@@ -16,7 +16,7 @@ from labkit import datasets
 from labkit.book.notebook import KERNEL, Runner
 from labkit.book.pages import Page, index, write
 from labkit.book.plan import BookError, home, parameters, plan, select
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
@@ -112,7 +112,7 @@ def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[Runner
             # All at once, and before the first trial: an import would disturb its measurement.
             names = _named(local, "framework")
             echo(f"importing {', '.join([*names, 'Jupyter'])}, once for all notebooks")
-            programs = [*map(FRAMEWORKS.get, names), KERNEL]
+            programs = [*(Program.trainer(FRAMEWORKS[name]) for name in names), KERNEL]
             for connection in pool.map(warm.connect, programs, [1] * len(programs)):
                 connection.close()
             yield Runner(place, warm.directory, echo)

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from labkit import settings
 from labkit.book.live import LiveLine
 from labkit.book.pages import Page, keep
 from labkit.book.plan import BookError
+from labkit.launchers.local.warm import Program
 from labkit.settings import PROGRESS, WARM
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ GRACE = 90.0
 """Seconds for which a kernel may clear up in a cluster."""
 
 
-KERNEL = SimpleNamespace(name="kernel", script=Path(__file__).with_name("kernel.py"))
+KERNEL = Program("kernel", Path(__file__).with_name("kernel.py"))
 """What a fork server has to know of kernels, as it does of frameworks."""
 
 
@@ -81,7 +81,7 @@ class Runner:
         from traitlets.config import Config
 
         here = Path(tempfile.mkdtemp(dir=self.place))
-        address, connection = self.warm / f"{KERNEL.name}-1", here / "c.json"
+        address, connection = self.warm / KERNEL.socket(1), here / "c.json"
         environment = {
             WARM: str(self.warm),
             PROGRESS: str(self.place / "progress"),
@@ -98,7 +98,7 @@ class Runner:
 
             @property
             def kernel_spec(self) -> KernelSpec:
-                command = [sys.executable, "-S", KERNEL.script, address, here, "-f", connection]
+                command = [sys.executable, "-S", KERNEL.file, address, here, "-f", connection]
                 return KernelSpec(argv=list(map(str, command)), language="python", env=environment)
 
         return papermill.execute_notebook(

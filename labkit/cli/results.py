@@ -66,7 +66,8 @@ def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
     if reference:
         return pd.read_parquet(REFERENCE / f"{name}.parquet")
     store = Store(launcher=launcher)
-    frame = {"trials": store.table, "steps": store.steps, "evals": store.evals}[name]()
+    results = store.results()
+    frame = {"trials": results.table, "steps": results.steps, "evals": results.evals}[name]
     if frame.empty:
         raise LabkitError(
             f"nothing has been measured in {outputs()} yet ({launcher}). `labkit reproduce --profile "

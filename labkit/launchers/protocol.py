@@ -12,7 +12,6 @@ from labkit.replicas.events import Event
 from labkit.trials import Trial
 
 
-
 @dataclass(frozen=True)
 class Waiting:
     """A trial cannot start yet.

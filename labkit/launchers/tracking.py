@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.launchers.placement import replicas_of
 from labkit.launchers.protocol import TrialDiverged, TrialFailed
 from labkit.replicas.events import Barrier, End, Error, Evaluation, Event, Ready, Start, Step
 from labkit.trials import Trial
@@ -43,7 +42,7 @@ class Tracker:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.names = [f"{role}-{i}" for role, n in replicas_of(trial).items() for i in range(n)]
+        self.names = [f"{role}-{i}" for role, n in trial.replicas.items() for i in range(n)]
         self._workers = [name for name in self.names if name.startswith("worker")]
         self.last: dict[str, Event] = {}
         self._reached: dict[str, type[Event]] = {}

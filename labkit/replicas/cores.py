@@ -6,14 +6,14 @@ a worker on each has little more than half of what it has alone. Labkit counts c
 
 import collections
 from pathlib import Path
-from typing import Counter, Iterable, List, Set
+from typing import Iterable, List, Set
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def spread(usable: Iterable[int]) -> List[int]:
     """Order processors so that the second ones of cores come after the first ones of all."""
-    seen: Counter[str] = collections.Counter()
+    seen = collections.Counter()
     places = []
     for processor in sorted(usable):
         core = _core_of(processor)

@@ -1,8 +1,8 @@
 """The event protocol: what a replica says while it runs, written and read here alone.
 
-An event is one JSON object on one line of standard output, behind `PREFIX`, so that no print of a
-framework can be mistaken for one. Every event carries its number in the replica's sequence (from 0,
-without gaps), the time, who says it, and the CPU time used so far; each kind adds fields of its own.
+An event is one JSON object on one line of standard output, behind `PREFIX`, so that no print of
+a framework can be mistaken for one. Every event carries its number in the sequence (from 0,
+without gaps), the time, who says it, and the CPU time used so far; each kind adds its own fields.
 """
 
 import json
@@ -50,7 +50,7 @@ class Event:
     @property
     def replica(self):
         """The replica's name, such as ``worker-0``."""
-        return "{}-{}".format(self.role, self.index)
+        return f"{self.role}-{self.index}"
 
     def as_dict(self):
         """Return the event as its line has it."""
@@ -65,8 +65,11 @@ class Start(Event):
 
     Attributes
     ----------
-    trial, data : str
-        The trial's identity, and the checksum of the data that a worker has read.
+    trial : str
+        The trial's identity.
+    code, model, data : str
+        Checksums of the trainer that runs, and of the model's file and the data that a worker has
+        read; empty where there is none.
     pid : int
     host : str
     cpus : int
@@ -86,6 +89,8 @@ class Start(Event):
     host: str = ""
     cpus: int = 0
     threads: int = 0
+    code: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ _TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict}
 _MAY_BE_INFINITE = {(Evaluation, "value"), (Evaluation, "loss")}
 
 
-# --- written --------------------------------------------------------------------------------------
+# --- writing ---
 
 
 class Writer:
@@ -263,10 +268,10 @@ class Writer:
 
 def encode(event: Event) -> str:
     """Return the line of an event, with its newline."""
-    return "{}{}\n".format(PREFIX, json.dumps(event.as_dict()))
+    return f"{PREFIX}{json.dumps(event.as_dict())}\n"
 
 
-# --- read -----------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def decode(line: Union[str, bytes]) -> Optional[Event]:
@@ -290,7 +295,7 @@ def decode(line: Union[str, bytes]) -> Optional[Event]:
         event = kind(**{field.name: given[field.name] for field in fields(kind)
                         if field.name in given})  # fmt: skip
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise EventError("cut off or garbled: {!r}".format(line[:120])) from None
+        raise EventError(f"cut off or garbled: {line[:120]!r}") from None
     for field in fields(kind):
         _check(kind, field, getattr(event, field.name), line)
     return event
@@ -309,7 +314,7 @@ def _check(kind, field, value, line):
     if right and expected is int:
         right = value >= 0
     if not right:
-        raise EventError("{} of {} is {!r}: {!r}".format(field.name, kind.kind, value, line[:120]))
+        raise EventError(f"{field.name} of {kind.kind} is {value!r}: {line[:120]!r}")
 
 
 def read(text: str, role: str, index: int) -> List[Event]:
@@ -333,34 +338,34 @@ def read(text: str, role: str, index: int) -> List[Event]:
         try:
             event = decode(line)
         except EventError as error:
-            raise EventError("line {} is {}".format(number, error)) from None
+            raise EventError(f"line {number} is {error}") from None
         if event is not None:
             _check_order(event, found, role, index, number)
             found.append(event)
     if not found:
         raise EventError("no events")
     if not isinstance(found[-1], End):
-        raise EventError("the events stop at {}, without end".format(found[-1].kind))
+        raise EventError(f"the events stop at {found[-1].kind}, without end")
     return found
 
 
 def _check_order(event, before, role, index, number):
     """Make sure that an event may come after those before it."""
-    where = "line {}".format(number)
+    where = f"line {number}"
     if (event.role, event.index) != (role, index):
-        raise EventError("{} is an event of {} {}".format(where, event.role, event.index))
+        raise EventError(f"{where} is an event of {event.role} {event.index}")
     if event.seq != len(before):
         what = "twice" if event.seq < len(before) else "after a gap"
         raise EventError(
-            "{} has event {} {}; due was {}".format(where, event.seq, what, len(before))
+            f"{where} has event {event.seq} {what}; due was {len(before)}"
         )
     if not before:
         return
     last = before[-1]
     if event.t < last.t:
-        raise EventError("{}: time runs backwards".format(where))
+        raise EventError(f"{where}: time runs backwards")
     if isinstance(last, (End, Error)):
-        raise EventError("{}: {} after {}".format(where, event.kind, last.kind))
+        raise EventError(f"{where}: {event.kind} after {last.kind}")
 
 
 def since_barrier(events: Iterable[Event], kind) -> "List[tuple]":

@@ -33,8 +33,8 @@ class Job(NamedTuple):
 
     Attributes
     ----------
-    script : str
-        The trainer's path below this one's home.
+    trainer : str
+        The path of its script below `HOME`.
     arguments : list of str
         Of all replicas.
     hosts : dict of str to list of str
@@ -50,7 +50,7 @@ class Job(NamedTuple):
         Seconds for which a pod waits for the names that it needs.
     """
 
-    script: str
+    trainer: str
     arguments: List[str]
     hosts: Dict[str, List[str]]
     coordinator: Optional[str]
@@ -136,7 +136,7 @@ class Pod:
         name = f"{role}-{self.index}"
         paths = [str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [
-            sys.executable, "-u", str(HOME / self.job.script), *self.job.arguments,
+            sys.executable, "-u", str(HOME / self.job.trainer), *self.job.arguments,
             "--role=" + role, f"--index={self.index}", "--hosts=" + json.dumps(hosts),
         ]  # fmt: skip
         replica = subprocess.Popen(

@@ -6,11 +6,12 @@ import math
 import time
 from pathlib import Path
 
-from labkit.runs import Run
+from labkit.replicas.events import Evaluation, Step
+from labkit.runs.run import Run
 
 
 def write(run: Run, directory: Path) -> None:
-    """Write a run's curves: a directory for each worker, steps on the horizontal axis.
+    """Write a run's curves: a directory per worker, steps on the horizontal axis.
 
     Parameters
     ----------
@@ -29,17 +30,17 @@ def write(run: Run, directory: Path) -> None:
     for index, events in enumerate(run.workers):
         home = directory / f"worker-{index}"
         home.mkdir(parents=True)
-        first = events[0]["t"] + offset
+        first = events[0].t + offset
         with (home / f"events.out.tfevents.{first:.0f}.labkit").open("wb") as file:
             writer = RecordWriter(file)
             writer.write(Event(wall_time=first, file_version="brain.Event:2").SerializeToString())
             steps = 0
             for event in events:
-                if event["kind"] == "step":
-                    steps = event["steps"]
-                    values = {f"train/{name}": event.get(name) for name in ("loss", "accuracy")}
-                elif event["kind"] == "eval":
-                    values = {f"test/{event['metric']}": event["value"]}
+                if isinstance(event, Step):
+                    steps = event.steps
+                    values = {"train/loss": event.loss, "train/accuracy": event.accuracy}
+                elif isinstance(event, Evaluation):
+                    values = {f"test/{event.metric}": event.value}
                 else:
                     continue
                 summary = Summary(
@@ -51,6 +52,6 @@ def write(run: Run, directory: Path) -> None:
                 )
                 writer.write(
                     Event(
-                        wall_time=event["t"] + offset, step=steps, summary=summary
+                        wall_time=event.t + offset, step=steps, summary=summary
                     ).SerializeToString()
                 )

@@ -29,7 +29,7 @@ launcher = "local"
 """
 
 TRIAL = """\
-from labkit.measure import measure
+from labkit.campaign import measure
 from labkit.trials import Trial
 trial = Trial(
     framework=framework, model="lenet5", dataset=dataset, batch_size=batch_size,

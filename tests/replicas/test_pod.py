@@ -16,9 +16,8 @@ import pytest
 from processes import eventually, running
 
 from labkit.launchers.kubernetes.manifests import AGENT
-from labkit.replicas import cores, podlog, rendezvous
+from labkit.replicas import HERE, cores, podlog, rendezvous
 from labkit.replicas.podlog import Ended
-from labkit.trials.frameworks import REPLICAS
 
 pytestmark = pytest.mark.process
 
@@ -51,11 +50,11 @@ class Pod:
         for name in ("__init__.py", *AGENT):
             path = directory / "labkit" / "replicas" / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPLICAS / name, path)
+            shutil.copy(HERE / name, path)
         (directory / "labkit" / "__init__.py").touch()
         (directory / "trainer.py").write_text(TRAINER)
         job = {
-            "script": "trainer.py",
+            "trainer": "trainer.py",
             "arguments": [f"--do={json.dumps(do or {})}"],
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
             "coordinator": None,

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)  # both frameworks are imported several ti
 
 def script(framework, *arguments, **options):
     return subprocess.run(
-        [sys.executable, FRAMEWORKS[framework].script, *arguments],
+        [sys.executable, FRAMEWORKS[framework].trainer, *arguments],
         capture_output=True, text=True, timeout=100, **options,
     )  # fmt: skip
 

@@ -17,7 +17,6 @@ from processes import exit_code, fork
 
 from labkit import runs
 from labkit.errors import LabkitError
-from labkit.launchers.placement import replicas_of
 from labkit.replicas.events import PREFIX
 from labkit.runs import Run, RunError, Store, tensorboard
 from labkit.runs.check import LogReader, parse
@@ -203,7 +202,7 @@ def test_a_log_that_is_not_there_yet(tmp_path):
 
 def checked(trial, directory, change=lambda role, index, lines: lines):
     made_runs.write(trial, directory, change)
-    Run(trial, directory, made_runs.RECORD).check(replicas_of(trial))
+    check(Run(trial, directory, made_runs.RECORD))
 
 
 @pytest.mark.parametrize("values", [
@@ -219,12 +218,12 @@ def test_every_replica_is_checked(role, tmp_path):
         return lines[:-1] if (who, index) == (role, count - 1) else lines
 
     trial = made_runs.trial()
-    count = replicas_of(trial)[role]
+    count = trial.replicas[role]
     with pytest.raises(RunError, match=f"{role} {count - 1}: .*without end"):
         checked(trial, tmp_path, drop)
     (tmp_path / f"{role}-{count - 1}.log").unlink()
     with pytest.raises(RunError, match=f"{role} {count - 1}: .* is missing"):
-        Run(trial, tmp_path, made_runs.RECORD).check(replicas_of(trial))
+        check(Run(trial, tmp_path, made_runs.RECORD))
 
 
 def renumbered(events):
@@ -264,8 +263,8 @@ def test_an_empty_store(store):
     assert store.find(trial) is None
     assert store.failure(trial) is None
     assert list(store.runs()) == []
-    assert store.table([trial]).empty
-    assert store.table().empty
+    assert store.results([trial]).table.empty
+    assert store.results().table.empty
 
 
 def test_outputs(monkeypatch, tmp_path):
@@ -306,7 +305,7 @@ def test_a_new_run_replaces_the_old_one_only_when_it_has_succeeded(store):
     made_runs.add(store, trial, started="first")
     made_runs.add(store, trial, started="second", status="failed")
     assert store.find(trial).record["started"] == "first"
-    assert store.table([trial]).status.tolist() == ["finished"]
+    assert store.results([trial]).table.status.tolist() == ["finished"]
     made_runs.add(store, trial, started="third")
     assert store.find(trial).record["started"] == "third"
 
@@ -386,7 +385,7 @@ def test_killed_while_keeping_a_run(store):
         code = exit_code(fork(lambda point=point: keep_and_die(point)))
         run = store.find(trial)
         left.append(run and run.record["started"])
-        assert len(store.table()) == len(store.table([trial])) == (run is not None)
+        assert len(store.results().table) == len(store.results([trial]).table) == (run is not None)
         # The next one tidies up and is not held up.
         with store.claim(other) as scratch:
             assert list(scratch.parent.iterdir()) == [scratch]
@@ -436,7 +435,7 @@ def test_runs_of_a_labkit_that_knew_other_fields(store):
     content = json.loads(old.read_text())
     content["values"]["colour"] = "red"
     old.write_text(json.dumps(content))
-    assert store.table().seed.tolist() == [1]
+    assert store.results().table.seed.tolist() == [1]
 
 
 def test_a_run_keeps_its_identity_when_the_trainer_changes(store, monkeypatch):
@@ -446,7 +445,7 @@ def test_a_run_keeps_its_identity_when_the_trainer_changes(store, monkeypatch):
     monkeypatch.setitem(vars(FRAMEWORKS["mxnet"]), "sum", "another trainer")
     changed = trial.replace()
     assert store.find(changed) is None  # so it would be run again
-    assert store.table().identity.tolist() == [before]
+    assert store.results().table.identity.tolist() == [before]
 
 
 # --- tables ---------------------------------------------------------------------------------
@@ -469,7 +468,7 @@ COLUMNS = {
 def test_a_row_worked_out_by_hand(store):
     trial = made_runs.trial()
     made_runs.add(store, trial)
-    table = store.table([trial])
+    table = store.results([trial]).table
     assert set(table) >= COLUMNS
     row = table.iloc[0]
     assert row.trial == trial.name
@@ -500,7 +499,7 @@ def test_a_row_worked_out_by_hand(store):
 def test_a_row_of_text(store):
     trial = made_runs.trial(model="lstm", framework="tensorflow", batch_size=20)
     made_runs.add(store, trial)
-    row = store.table().iloc[0]
+    row = store.results().table.iloc[0]
     assert row.perplexity == 321
     assert math.isnan(row.accuracy)
     assert row.samples_per_epoch == 30_980  # sequences of 30 words, in whole batches
@@ -511,23 +510,23 @@ def test_a_row_of_text(store):
 ])  # fmt: skip
 def test_time_sharing_is_told(workers, threads, shared, store):
     made_runs.add(store, made_runs.trial(workers=workers, threads=threads))
-    assert bool(store.table().oversubscribed[0]) is shared
+    assert bool(store.results().table.oversubscribed[0]) is shared
 
 
 @pytest.mark.parametrize("status", ["failed", "diverged"])
 def test_no_number_without_success(status, store):
     trial = made_runs.trial()
     made_runs.add(store, trial, status=status, error="why")
-    row = store.table([trial]).iloc[0]
+    row = store.results([trial]).table.iloc[0]
     assert (row.status, row.error) == (status, "why")
     assert row[NUMBERS].isna().all()
-    assert store.steps([trial]).empty
-    assert store.evals([trial]).empty
+    assert store.results([trial]).steps.empty
+    assert store.results([trial]).evals.empty
 
 
 def test_no_rate_of_a_machine_that_was_busy_with_other_things(store):
     made_runs.add(store, made_runs.trial(), overloaded=True)
-    row = store.table().iloc[0]
+    row = store.results().table.iloc[0]
     assert (row.status, row.overloaded) == ("finished", True)
     assert row[RATES].isna().all()
     assert row.accuracy == 87.5
@@ -536,7 +535,7 @@ def test_no_rate_of_a_machine_that_was_busy_with_other_things(store):
 def test_steps(store):
     trial = made_runs.trial()
     made_runs.add(store, trial)
-    steps = store.steps([trial])
+    steps = store.results([trial]).steps
     assert set(steps) >= {"trial", "framework", "workers", "batch_size", "learning_rate",
                           "initializer", "seed", "dataset"}  # fmt: skip
     mine = steps[steps.worker == 1].reset_index(drop=True)
@@ -552,12 +551,12 @@ def test_steps(store):
 
 def test_steps_of_text_have_no_accuracy(store):
     made_runs.add(store, made_runs.trial(model="lstm"))
-    assert store.steps().accuracy.isna().all()
+    assert store.results().steps.accuracy.isna().all()
 
 
 def test_evals(store):
     made_runs.add(store, made_runs.trial())
-    evals = store.evals()
+    evals = store.results().evals
     assert len(evals) == 1
     assert evals.t[0] == pytest.approx(11)
     assert (evals.metric[0], evals.value[0]) == ("accuracy", 87.5)
@@ -569,9 +568,9 @@ def test_tables_hold_the_trials_that_are_asked_for_in_their_order(store):
     trials = [made_runs.trial(seed=seed) for seed in (3, 1, 2)]
     for trial in trials:
         made_runs.add(store, trial)
-    assert store.table(trials).seed.tolist() == [3, 1, 2]
-    assert store.table(trials[:1]).seed.tolist() == [3]
-    assert sorted(store.table().seed) == [1, 2, 3]
+    assert store.results(trials).table.seed.tolist() == [3, 1, 2]
+    assert store.results(trials[:1]).table.seed.tolist() == [3]
+    assert sorted(store.results().table.seed) == [1, 2, 3]
 
 
 # --- tensorboard ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -10,19 +11,29 @@ from typing import Any
 import jinja2
 import yaml
 
+from labkit import replicas
 from labkit.launchers.kubernetes import images
 from labkit.launchers.kubernetes.api import INSTANCE
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.launchers.placement import arguments, beside_workers, replicas_of
+from labkit.launchers.placement import arguments, beside_workers
 from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS, REPLICAS, SHARED
+from labkit.trials.frameworks import FRAMEWORKS
+
+HOME = "/labkit"
+"""Where a pod finds its files."""
+
+TRAINER = "labkit/replicas/{}"
+
+MODEL = "model.py"
+"""The model's file, whatever its name."""
 
 AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
 """What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
+"""Of each role; the first role that a trial has coordinates its workers."""
 
 RENDEZVOUS_TIMEOUT = 120.0
 """Seconds for which a pod waits until it can find those that it depends on."""
@@ -50,14 +61,14 @@ def selector_of(name: str) -> str:
 def pods_of(trial: Trial) -> dict[str, list[str]]:
     """Return the roles in each kind of pod; a server beside a worker is in the worker's."""
     beside = beside_workers(trial)
-    kinds = {role: [role] for role in replicas_of(trial) if not (beside and role == "server")}
+    kinds = {role: [role] for role in trial.replicas if not (beside and role == "server")}
     if beside:
         kinds["worker"] = ["server", "worker"]
     return kinds
 
 
-def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, str]:
-    """Return the files that each pod of a trial finds, by their path below ``/labkit``.
+def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, bytes]:
+    """Return the files that each pod of a trial finds, by their path below `HOME`.
 
     Parameters
     ----------
@@ -67,30 +78,33 @@ def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, str
     deadline : float
         Seconds the trial may take.
     """
-    script = FRAMEWORKS[trial.framework].script
-    names = ("__init__.py", *AGENT, *SHARED, script.name)
-    files = {f"labkit/replicas/{name}": (REPLICAS / name).read_text() for name in names}
-    files["labkit/__init__.py"] = ""  # a pod has no use for what labkit itself offers
-    files["job.json"] = json.dumps(job_of(trial, settings, deadline)._asdict())
-    return files
+    trainer = FRAMEWORKS[trial.framework].trainer
+    names = ("__init__.py", *AGENT, *replicas.SHARED)
+    return {
+        **{f"labkit/replicas/{name}": (replicas.HERE / name).read_bytes() for name in names},
+        "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
+        TRAINER.format(trainer.name): trainer.read_bytes(),
+        MODEL: trial.network.source,
+        "job.json": json.dumps(job_of(trial, settings, deadline)._asdict()).encode() + b"\n",
+    }
 
 
 def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
     """Return what all pods of a trial are given; see `files_of`."""
     name, framework = name_of(trial), FRAMEWORKS[trial.framework]
-    counts = replicas_of(trial)
     hosts = {
-        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(counts[role])]
+        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(trial.replicas[role])]
         for kind, roles in pods_of(trial).items()
         for role in roles
     }
     # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
-    coordinators = (role for role in ("scheduler", "server") if role in hosts)
+    alone = sum(trial.replicas.values()) == 1
+    coordinator = None if alone else next(role for role in PORTS if role in hosts)
     return Job(
-        script=f"labkit/replicas/{framework.script.name}",
-        arguments=arguments(trial, "/data", deadline),
+        trainer=TRAINER.format(framework.trainer.name),
+        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline),
         hosts=hosts,
-        coordinator=next(coordinators, None),
+        coordinator=coordinator,
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if settings.share_nodes else trial.threads,
         rendezvous_timeout=RENDEZVOUS_TIMEOUT,
@@ -118,12 +132,12 @@ def render(
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
     """
-    name, counts, kinds = name_of(trial), replicas_of(trial), pods_of(trial)
+    name, kinds = name_of(trial), pods_of(trial)
     pods = [
         {
             "component": kind,
             "roles": roles,
-            "count": counts[kind],
+            "count": trial.replicas[kind],
             "cpu": trial.threads,
             "cpu_request": SCHEDULER_CPU
             if kind == "scheduler"
@@ -135,14 +149,25 @@ def render(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined
     )
     environment.filters["yaml"] = json.dumps  # JSON is YAML, on one line
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
         deadline=math.ceil(deadline) + DEADLINE_MARGIN, time_to_live=TIME_TO_LIVE,
         owner_uid=owner_uid,
         image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
-        files=files_of(trial, settings, deadline),
+        home=HOME, files=files_of(trial, settings, deadline), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
+
+
+def _is_plain(content: bytes) -> bool:
+    """Whether YAML can show a file as lines of text, and give the same bytes back."""
+    try:
+        *lines, rest = content.decode().split("\n")
+    except UnicodeDecodeError:
+        return False
+    shown = all(line.isprintable() and line == line.rstrip() for line in lines)
+    return not content or (shown and not rest and lines[0][:1].strip() and lines[-1] != "")
 
 
 def objects(text: str) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from labkit.launchers.kubernetes import manifests
 from labkit.launchers.kubernetes.api import COMPONENT, Cluster
-from labkit.launchers.placement import replicas_of
 from labkit.trials import Trial
 
 
@@ -52,8 +51,7 @@ class Submission:
 
     def expected(self) -> dict[str, int]:
         """Return how many pods of each kind there are to be."""
-        counts = replicas_of(self.trial)
-        return {kind: counts[kind] for kind in self.containers}
+        return {kind: self.trial.replicas[kind] for kind in self.containers}
 
     def job_of(self, kind: str) -> str:
         """Return the name of the Job of a kind of pod."""

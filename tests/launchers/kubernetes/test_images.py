@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -31,17 +32,18 @@ def test_images_are_pinned_like_the_lock_file(framework):
         lines = path.read_text().splitlines()
         return {line.split()[0] for line in lines if "==" in line and not line.startswith("#")}
 
-    packages = pins(images.RECIPES / framework / "requirements.txt")
+    packages = pins(FRAMEWORKS[framework].recipe / "requirements.txt")
     assert packages and packages <= pins(REPOSITORY / "requirements.lock")
 
 
 def test_another_recipe_is_another_image(monkeypatch, tmp_path):
     before = images.tag("mxnet")
     assert before != images.tag("tensorflow")
-    shutil.copytree(images.RECIPES, tmp_path / "recipes")
-    monkeypatch.setattr(images, "RECIPES", tmp_path / "recipes")
+    row = FRAMEWORKS["mxnet"]
+    shutil.copytree(row.recipe, tmp_path / "recipe")
+    monkeypatch.setitem(FRAMEWORKS, "mxnet", replace(row, recipe=tmp_path / "recipe"))
     assert images.tag("mxnet") == before
-    with (tmp_path / "recipes" / "mxnet" / "Containerfile").open("a") as file:
+    with (tmp_path / "recipe" / "Containerfile").open("a") as file:
         file.write("# changed\n")
     assert images.tag("mxnet") != before
 

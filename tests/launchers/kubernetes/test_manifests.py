@@ -1,6 +1,8 @@
 """Trials as the objects of a cluster, as text; no cluster is needed."""
 
+import base64
 import json
+import re
 import subprocess
 import sys
 
@@ -8,14 +10,15 @@ import made_runs
 import pytest
 import yaml
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.cli import main
 from labkit.figures import deployment
 from labkit.launchers.kubernetes import manifests
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.trials.frameworks import FRAMEWORKS, REPLICAS, SHARED
+from labkit.replicas import HERE, SHARED
+from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.unit
 
@@ -111,24 +114,47 @@ def mounted(objects):
     (config,) = of_kind(objects, "ConfigMap")
     volume, _ = pods(objects)["worker"]["spec"]["volumes"]
     items = volume["configMap"]["items"]
-    assert {item["key"] for item in items} == set(config["data"])
-    return {item["path"]: config["data"][item["key"]] for item in items}
+    contents = {key: text.encode() for key, text in config["data"].items()}
+    contents |= {k: base64.b64decode(v) for k, v in config.get("binaryData", {}).items()}
+    assert sorted(item["key"] for item in items) == sorted(contents)
+    return {item["path"]: contents[item["key"]] for item in items}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_trainer_is_in_it_to_the_letter(framework):
     files = mounted(rendered(made_runs.trial(framework=framework)))
     for name in (*SHARED, *manifests.AGENT, f"train_{framework}.py"):
-        assert files[f"labkit/replicas/{name}"] == (REPLICAS / name).read_text()
+        assert files[f"labkit/replicas/{name}"] == (HERE / name).read_bytes()
+
+
+MODEL = b"""DATASETS = ("fashion-mnist",)
+METRIC = "accuracy"
+EVAL_BATCH = 1
+
+def mxnet(mx, inputs):
+    return inputs
+"""
+
+
+@settings(max_examples=30)
+@given(st.text(st.sampled_from("x \t\r\n\x85\u2028\U0001f600")))
+def test_a_users_model_is_in_it_to_the_byte(tmp_path_factory, comment):
+    """Its checksum is part of the trial's identity, and computed again in the pod."""
+    path = tmp_path_factory.mktemp("model") / "my model.py"
+    path.write_bytes(MODEL + re.sub(r"([\r\n]|^)", r"\1#", comment).encode())
+    trial = made_runs.trial(model=str(path))
+    files = mounted(rendered(trial))
+    name = json.loads(files["job.json"])["arguments"][0].removeprefix("--model=/labkit/")
+    assert files[name] == path.read_bytes()
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_pod_has_all_that_it_imports(framework, tmp_path):
     """Of labkit nothing else is imported, and nothing but the standard library by the agent."""
     objects = rendered(made_runs.trial(framework=framework))
-    for path, text in mounted(objects).items():
+    for path, content in mounted(objects).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+        (tmp_path / path).write_bytes(content)
     agent = pods(objects)["worker"]["spec"]["containers"][0]["command"][-1]
     imports = f"import sys; sys.path.insert(0, '.'); import {agent}"
     for flags, code in (("-IS", imports), ("-I", f"{imports}; import labkit.replicas.loop")):

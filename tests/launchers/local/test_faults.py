@@ -125,7 +125,7 @@ def sabotage(trial, saboteur, store, **options):
     assert open_sockets() <= sockets  # none of those that reserved the ports
     nothing_is_left(store, saboteur)
     error = str(caught.value)
-    row = store.table([trial]).iloc[0]
+    row = store.results([trial]).table.iloc[0]
     assert row.status == "failed"
     assert row.error in error
     assert row[["samples_per_second", "accuracy", "duration_s"]].isna().all()

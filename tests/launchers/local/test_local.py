@@ -427,7 +427,7 @@ def test_a_replica_has_a_deadline_of_its_own(trainer, directory):
     done = subprocess.run(
         [sys.executable, "-c", "import train; train.main(train.common.parse(['--deadline=0.3', "
          f"'--data={data_directory()}']))"],
-        cwd=FRAMEWORKS["mxnet"].script.parent, capture_output=True, text=True,
+        cwd=FRAMEWORKS["mxnet"].trainer.parent, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == -signal.SIGALRM
 
