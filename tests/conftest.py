@@ -12,7 +12,7 @@ from processes import Labkit
 
 from labkit import campaign
 from labkit.datasets import DATASETS, fetch
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.replicas import cores
 from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
@@ -82,7 +82,7 @@ def warm(tmp_path_factory, own_place, datasets):
     with pytest.MonkeyPatch.context() as patch, WarmProcesses(directory) as processes:
 
         def start(framework):
-            processes.connect(framework, threads=1).close()
+            processes.connect(Program.trainer(framework), threads=1).close()
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(start, FRAMEWORKS.values()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from labkit.runs import tables
 from labkit.runs.run import Run
+from labkit.trials import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ class Results:
         """The fields in which the trials differ, and what came of each."""
         if self.table.empty:
             return self.table
-        fields = [name for name in self.runs[0].trial.model_fields if name != "seed"]
+        fields = [name for name in Trial.model_fields if name != "seed"]
         differ = [name for name in fields if self.table[name].nunique(dropna=False) > 1]
         shown = [name for name in SHOWN if self.table[name].notna().any()]
         return self.table[[*(differ or fields[:2]), "seed", *shown]]

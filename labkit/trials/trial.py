@@ -313,6 +313,8 @@ def _explain(error: ValidationError) -> str:
             lines.append(f"{field}: {value!r}; allowed: {words.format(finding['ctx'][bound])}")
         elif kind == "value_error":
             lines.append(str(finding["ctx"]["error"]))
+        elif field in TABLES:
+            lines.append(f"{field}: {value!r}; allowed: {', '.join(choices(field))}")
         else:
             wanted = finding["msg"].removeprefix("Input should be ")
             lines.append(f"{field}: {value!r}; allowed: {wanted}")
