@@ -32,7 +32,7 @@ def failing(trials, store, **options):
     begin = time.monotonic()
     with pytest.raises(SweepFailed) as caught:
         run(trials, store, **options)
-    row = Store(store.root, "kubernetes").table(trials).iloc[0]
+    row = Store(store.root, "kubernetes").results(trials).table.iloc[0]
     assert row.status == "failed"
     assert row[["samples_per_second", "accuracy", "duration_s"]].isna().all()
     return str(caught.value), time.monotonic() - begin

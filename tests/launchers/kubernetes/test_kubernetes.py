@@ -49,7 +49,7 @@ def test_a_trial_is_the_same_as_locally(framework, model, namespace, store, warm
 def test_several_workers(framework, servers, namespace, store):
     """Also with servers in pods of their own."""
     results = run([trial(framework, workers=3, servers=servers)], store)
-    found = Store(store.root, "kubernetes").find(results.trials[0])
+    (found,) = results.runs
     logs = sorted(path.stem for path in found.directory.glob("*-*.log"))
     roles = [f"server-{i}" for i in range(servers)] + [f"worker-{i}" for i in range(3)]
     assert logs == sorted(["scheduler-0"] * (framework == "mxnet") + roles)
@@ -103,7 +103,7 @@ def test_workers_have_cores_of_their_own(framework, namespace, store):
             held.update({i: namespace.cores(f"worker-{i}") for i in range(2)})
 
     results = run([trial(framework, workers=2, steps=200)], store, on_event=observe)
-    found = Store(store.root, "kubernetes").find(results.trials[0])
+    (found,) = results.runs
     bound = [found.record["bound"][f"worker {i}"] for i in range(2)]
     assert held == {i: {str(bound[i][0])} for i in range(2)}
     assert [len(each) for each in bound] == [1, 1]
