@@ -1,3 +1,43 @@
-"""labkit: what happens to a deep-learning training job when it runs on more machines?"""
+"""labkit: what happens to a deep-learning training job when it runs on more machines?
+
+This is its face: ``from labkit import Trial, Sweep, measure``. A name is imported from its module
+when it is first asked for, so that ``import labkit`` costs nothing.
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "LabkitError": "labkit.errors",
+    "Sweep": "labkit.trials",
+    "Trial": "labkit.trials",
+    "check_parameters": "labkit.book.parameters",
+    "deployment": "labkit.figures",
+    "epoch_time": "labkit.figures",
+    "learning_curve": "labkit.figures",
+    "measure": "labkit.campaign",
+    "samples": "labkit.datasets",
+    "select": "labkit.figures",
+    "show": "labkit.book.show",
+    "speedup": "labkit.figures",
+    "speedups": "labkit.analysis",
+    "summarise": "labkit.analysis",
+    "thesis": "labkit.thesis",
+    "throughput": "labkit.figures",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError("module 'labkit' has no attribute {!r}".format(name))
+    module = importlib.import_module(_MODULES[name])
+    value = module if _MODULES[name] == "labkit." + name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_MODULES))

@@ -13,7 +13,16 @@ from labkit import analysis
 from labkit.runs.run import Run, since_barrier
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+
+FORMER_NAMES = {"time_shared": "oversubscribed", "steadiness": "variation"}
+"""What columns were called in tables that earlier versions have written."""
+
+
+def modernise(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that was read from a file, with its columns' present names."""
+    return table.rename(columns=FORMER_NAMES)
+
 
 def key_of(run: Run) -> dict[str, Any]:
     return {"trial": run.directory.name} | run.trial.model_dump()
