@@ -74,12 +74,9 @@ def figure(
 
     general = which in KINDS
     if not general:
-        _find(which)
-        if style:
-            raise LabkitError(
-                f"--{next(iter(style))}: figure {which} of the thesis is drawn as its notebook "
-                f"draws it; the general figures have options: {', '.join(KINDS)}"
-            )
+        _check(which, style)
+    elif profile:
+        raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
     source = _Source(reference, launcher)
     table = source.table
     if not general and (profile or reference):
@@ -89,8 +86,6 @@ def figure(
         table = table[table["trial"].isin(_shown_in(place, which))]
     elif not general and not wanted:
         table = thesis.figures.as_in_the_thesis(which, table)
-    elif profile:
-        raise LabkitError(f"--profile: it is for the thesis's figures, not for {which}")
     chosen = figures.Tables(table, source)
     if wanted:
         values = {name: _values(table[name], texts) for name, texts in wanted.items()}
@@ -113,13 +108,19 @@ def figure(
         click.echo(path)
 
 
-def _find(number: str) -> None:
+def _check(number: str, style: dict[str, Any]) -> None:
+    """Refuse a figure that is none, and options that a figure of the thesis does not have."""
     from labkit.thesis.figures import FIGURES
 
     if number not in FIGURES:
         known = [*FIGURES, *KINDS]
         raise LabkitError(
             f"figure {number!r}: no such figure{nearest(number, known)} (known: {', '.join(known)})"
+        )
+    if style:
+        raise LabkitError(
+            f"--{next(iter(style))}: figure {number} of the thesis is drawn as its notebook draws "
+            f"it; only general figures have this option: {', '.join(KINDS)}"
         )
 
 
@@ -145,7 +146,7 @@ class _Source:
 
 def _values(column: pd.Series, texts: list[str]) -> list[Any]:
     """Return what was asked for on the command line as values of a table's column."""
-    kind = float if column.dtype.kind in "if" else str
+    kind = {"i": int, "f": float}.get(column.dtype.kind, str)
     try:
         return [kind(text) for text in texts]
     except ValueError:

@@ -30,7 +30,7 @@ class AmbiguousFigure(FigureError):
     column : str
         Of the table: what they differ in.
     values : list
-        Of this column.
+        Of this column, the most frequent first.
     """
 
     def __init__(self, column: str, values: Sequence[Any], where: str) -> None:
@@ -210,7 +210,7 @@ class Split:
         drawn = asked["lines"] or [column for column in free if column not in LENGTHS]
         left = [column for column in free if column not in (*drawn, "framework")]
         if left:
-            raise AmbiguousFigure(left[0], sorted(trials[left[0]].dropna().unique()), "")
+            raise AmbiguousFigure(left[0], trials[left[0]].value_counts().index, "")
         drawn = [name for name in drawn if name not in asked["panels"]]
         if "framework" not in (*drawn, *asked["panels"]):
             drawn = ["framework", *drawn]

@@ -1,9 +1,9 @@
-"""What is about the thesis alone: its figures by number, its words, its way to measure rates."""
+"""What is about the thesis alone: its figures by number, its words, and what its notebooks share."""
 
 import importlib
 from typing import Any
 
-_MODULES = ("figures", "rates", "words")
+_MODULES = ("deployment", "figures", "rates", "words")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from labkit.errors import nearest
 from labkit.figures import FigureError, Tables, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import tables
+from labkit.trials import Trial
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,13 @@ class Row:
 
 
 def _deployment(results: Any, *, title: str) -> Figure:
-    """Draw the objects of the first trial, as a cluster with no settings of its own gets them."""
-    from labkit.launchers.kubernetes.manifests import objects, render
-    from labkit.launchers.kubernetes.settings import Settings
-    from labkit.trials import Trial
+    """Draw the objects of the first trial."""
+    from labkit.thesis.deployment import objects  # whose imports take most of a second
 
     row = results.table.iloc[0]
     values = {name: row[name] for name in Trial.model_fields if pd.notna(row[name])}
     trial = Trial(**{k: v.item() if hasattr(v, "item") else v for k, v in values.items()})
-    return figures.deployment(objects(render(trial, Settings(), deadline=0)), title=title)
+    return figures.deployment(objects(trial), title=title)
 
 
 TENSORFLOW, MXNET = {"framework": "tensorflow"}, {"framework": "mxnet"}
@@ -80,7 +79,8 @@ _curve, _rate = figures.learning_curve, figures.throughput
 _time, _speedup = figures.epoch_time, figures.speedup
 
 ROWS = (
-    Row("5", "What a trial is in a cluster", _deployment, {}, LEARNING | {"batch_size": (128,)}),
+    Row("5", "What a trial is in a cluster", _deployment, {},
+        LEARNING | {"batch_size": (128,), "workers": (50,)}),
     Row("6.1a", "Learning curves, CNN, batch 512, TensorFlow", _curve, TENSORFLOW,
         LEARNING | OWN["tensorflow"]),
     Row("6.1b", "Learning curves, CNN, batch 512, MXNet", _curve, MXNET,
