@@ -47,7 +47,8 @@ def _draw(objects: Sequence[dict[str, Any]], title: str) -> Figure:
         if thing["kind"] == "Service":
             words = "gives every pod a name: NAME-INDEX.SERVICE"
         else:
-            words = ", ".join(thing["data"])
+            others = [name for name in thing["data"] if not name.endswith(".py")]
+            words = ", ".join([*others, f"{len(thing['data']) - len(others)} files of Python"])
         _box(axes, x, 0.35, 5.8, 0.95, COLOURS[thing["kind"]],
              f"{thing['kind']} {thing['metadata']['name']}", words)  # fmt: skip
     axes.set_xlim(0, 12.4)
@@ -63,7 +64,7 @@ def _job(axes: Axes, job: dict[str, Any], y: float) -> None:
     limits = container["resources"]["limits"]
     name = job["metadata"]["name"]
     _box(axes, 0.2, y - 0.55, 12.0, 1.75, COLOURS["Job"],
-         f"Job {name}: {count} {'pod' if count == 1 else 'pods'}, each at most "
+         f"Job {name}: {count} {'pod, ' if count == 1 else 'pods, each '}at most "
          f"{limits['cpu']} CPU, {limits['memory']}", "")  # fmt: skip
     for place, index in enumerate(_shown(count)):
         x = 0.5 + place * 2.9
