@@ -162,20 +162,25 @@ def title_of(figure: mpl.Figure) -> str:
     return figure.get_suptitle() or figure.axes[0].get_title("left")
 
 
-def frame(axes: Axes, at: Mapping[Any, float]) -> None:
-    """Put a tick at each value, and rates and times on an axis that starts at zero."""
-    axes.set_xticks(list(at.values()), [str(value) for value in at])
-    if at:
+def frame(panels: Sequence[Axes], at: Mapping[Any, float]) -> None:
+    """Put a tick at each value, and rates and times on an axis that starts at zero.
+
+    Only when all panels are drawn: they share their axes.
+    """
+    for axes in panels:
+        axes.set_xticks(list(at.values()), [str(value) for value in at])
+        axes.set_ylim(bottom=0)
+        axes.grid(False, axis="x")
+        if not at:
+            continue
         low, high = min(at.values()), max(at.values())
         margin = 0.06 * (high - low) or 0.5
         axes.set_xlim(low - margin, high + margin)
+        room = CLOSEST * axes.get_gridspec().ncols * (high - low)
         last = -math.inf
         for place, label in zip(at.values(), axes.get_xticklabels(), strict=True):
-            room = CLOSEST * axes.get_gridspec().ncols * (high - low)
             label.set_visible(place - last >= room)
             last = place if label.get_visible() else last
-    axes.set_ylim(bottom=0)
-    axes.grid(False, axis="x")
 
 
 def save(

@@ -11,7 +11,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from labkit import analysis
 from labkit.figures.page import HOLLOW, Figure, canvas, frame
-from labkit.figures.selection import AmbiguousFigure, FigureError, Split, check_columns, tables
+from labkit.figures.selection import AmbiguousFigure, Split, check_columns, check_known, tables
 from labkit.figures.style import Style, style
 from labkit.figures.words import (
     describe,
@@ -118,7 +118,7 @@ def speedup(
                 _errorbar(axes, line["workers"], line, configuration, aside, label)
             if rows["mean"].notna().any():
                 _ideal(axes, rows["workers"].max())
-            frame(axes, {value: value for value in sorted(summary["workers"].unique())})
+        frame(page.panels, {value: value for value in sorted(summary["workers"].unique())})
         page.legend()
         page.notes += describe_repeats(summary[summary["workers"] > 1], "bars")
         shared = trials[trials["oversubscribed"].astype(bool)]
@@ -154,8 +154,7 @@ def _points(
     """Draw one metric over a field of the trials."""
     trials = tables(results).table
     check_columns(trials, metric)
-    if x not in analysis.configuration(trials):
-        raise FigureError(f"x: {x!r} is no field of these trials")
+    check_known(x, analysis.configuration(trials), "x")
     split = Split.of(trials, x, lines, panels)
     summary = analysis.summarise(trials, metric)
     values = sorted(summary[x].unique())
@@ -171,7 +170,7 @@ def _points(
                 place = line[x].map(at)
                 _errorbar(axes, place[~shared], line[~shared], configuration, aside, label)
                 _errorbar(axes, place[shared], line[shared], configuration, aside)
-            frame(axes, at)
+        frame(page.panels, at)
         page.legend([HOLLOW] if hollow else [])
         page.notes += describe_repeats(summary, "bars")
         if hollow:

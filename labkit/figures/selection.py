@@ -143,7 +143,7 @@ def check_known(name: str, known: Any, where: str) -> None:
     known = list(known)
     if name not in known:
         raise FigureError(
-            f"{where}: there is no column {name!r}{nearest(name, known) or ': ' + ', '.join(known)}"
+            f"{where}: no column {name!r}{nearest(name, known) or ': ' + ', '.join(known)}"
         )
 
 
@@ -154,7 +154,7 @@ def varying_columns(trials: pd.DataFrame) -> list[str]:
         for column in analysis.configuration(trials)
         if column != "oversubscribed" and trials[column].nunique(dropna=False) > 1
     ]
-    for column in ("servers", *LENGTHS):
+    for column in ("servers", "dataset", *LENGTHS):
         others = [other for other in varying if other != column]
         if column in varying and others:
             # Servers that come with the workers, say, tell nothing that the workers do not.
