@@ -12,12 +12,10 @@ import socket
 import threading
 
 import yaml
+from kinds import ADMIN
 from kubernetes import client, config, utils
 from kubernetes.stream import stream
 from processes import REPOSITORY, eventually
-
-ADMIN = "LABKIT_TEST_CLUSTER"
-"""Environment variable with the kubeconfig of an administrator of a cluster for tests."""
 
 SETTINGS = {
     "cpu_request": 0.02,
