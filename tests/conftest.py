@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_place(tmp_path_factory):
+def own_directories(tmp_path_factory):
     """Keep outputs, and the lock of those who measure on this machine, to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("tmp")
@@ -78,7 +78,7 @@ def datasets():
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory, own_place, datasets):
+def warm(tmp_path_factory, own_directories, datasets):
     """Import each framework once for all trials of all tests, also those of their subprocesses."""
     directory = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch, WarmProcesses(directory) as processes:
