@@ -32,7 +32,7 @@ __all__ = sorted(_MODULES)
 
 def __getattr__(name):
     if name not in _MODULES:
-        raise AttributeError("module 'labkit' has no attribute {!r}".format(name))
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
     module = importlib.import_module(_MODULES[name])
     value = module if _MODULES[name] == "labkit." + name else getattr(module, name)
     globals()[name] = value

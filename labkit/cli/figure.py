@@ -115,7 +115,8 @@ def _check(number: str, style: dict[str, Any]) -> None:
     if number not in FIGURES:
         known = [*FIGURES, *KINDS]
         raise LabkitError(
-            f"figure {number!r}: no such figure{nearest(number, known)} (known: {', '.join(known)})"
+            f"figure {number!r}: no such figure{nearest(number, known)} "
+            f"(known: {', '.join(known)})"
         )
     if style:
         raise LabkitError(

@@ -151,7 +151,8 @@ def shown(number: str, results: Any) -> Tables:
             there = chosen.table[column].unique()
             value = [each for each in there if value(each)]
             if not value:
-                raise FigureError(f"figure {number}: {column} is {', '.join(map(str, there))} only")
+                only = ", ".join(map(str, there))
+                raise FigureError(f"figure {number}: {column} is {only} in all trials")
         chosen = select(chosen, **{column: value})
     return chosen
 

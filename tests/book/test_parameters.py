@@ -23,7 +23,7 @@ launcher: str = "local"
 
 
 def check(given="", together=(), parameters=PARAMETERS):
-    """Check the parameters of a notebook, with those that papermill was given; return the names."""
+    """Check a notebook's parameters, with those that papermill was given; return all names."""
     injected = f"# Parameters\n{given}\n"
     names = {"In": ["", parameters, injected], "check_parameters": check_parameters}
     exec(parameters + injected + f"check_parameters(*{together!r})", names)

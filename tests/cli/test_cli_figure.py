@@ -8,8 +8,8 @@ from tidy_tables import steps, trials
 
 from labkit import settings, show
 from labkit.book.plan import home
-from labkit.cli import main
 from labkit.cli import figure as figure_module
+from labkit.cli import main
 from labkit.runs.tables import modernise
 
 

@@ -28,7 +28,8 @@ def test_the_findings_hold_the_numbers():
     found = rates.findings(measured(table), alone=measured(trials(workers=(1,))))
     lead, epochs, scaling, cost, _ = found
     assert lead.table["ahead"].tolist() == ["MXNet", "MXNet"]
-    assert lead.table.loc[1, "times as fast"] == pytest.approx(1.6 / 1.3 * 121 / 120 / (61 / 60), abs=0.01)
+    expected = 1.6 / 1.3 * 121 / 120 / (61 / 60)
+    assert lead.table.loc[1, "times as fast"] == pytest.approx(expected, abs=0.01)
     assert epochs.table.columns.tolist() == [512]
     assert scaling.table.loc[("mxnet", 2), "n"] == 3
     assert cost.table.loc[1, "mxnet"] == 20

@@ -12,6 +12,7 @@ from labkit.figures import AmbiguousFigure, FigureError
 from labkit.figures.page import title_of
 from labkit.thesis.figures import FIGURES, as_in_the_thesis, draw, find, shown
 
+
 @pytest.fixture(scope="module")
 def everything():
     """All trials of the thesis's grid that its figures show, and some more, with their steps."""
@@ -88,7 +89,7 @@ def test_a_figure_shows_its_trials(number, column, values, everything):
 def test_6_2b_shows_whatever_has_several_workers():
     table = trials(workers=(1, 2, 4), batch_sizes=(5,), repeats=1)
     assert set(shown("6.2b", table).table["workers"]) == {2, 4}
-    with pytest.raises(FigureError, match="6.2b: workers is 1 only"):
+    with pytest.raises(FigureError, match="6.2b: workers is 1 in all trials"):
         shown("6.2b", table[table["workers"] == 1])
 
 
