@@ -269,7 +269,7 @@ def test_render_prints_it():
 
 def test_the_picture_has_all_of_it():
     objects = rendered(made_runs.trial(framework="mxnet", workers=9))
-    figure = deployment.deployment(objects)
+    figure = deployment(objects)
     words = [text.get_text() for text in figure.axes[0].texts]
     for thing in objects:
         assert any(thing["metadata"]["name"] in word for word in words)
