@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from labkit.trainers import common
 
 from labkit import datasets
 from labkit.runs.check import parse
 from labkit.settings import data_directory
-from labkit.trainers import common
 from labkit.trials.frameworks import FRAMEWORKS, HERE
 
 # both frameworks are imported several times
