@@ -1,38 +1,44 @@
 """labkit: what happens to a deep-learning training job when it runs on more machines?
 
-What is offered is imported when it is first asked for, so that ``import labkit`` loads nothing.
+This is its face: ``from labkit import Trial, Sweep, measure``. A name is imported from its module
+when it is first asked for, so that ``import labkit`` costs nothing.
 """
 
 import importlib
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Trial": "labkit.trials",
-    "Sweep": "labkit.trials",
-    "samples": "labkit.datasets",
-    "measure": "labkit.campaign",
+_MODULES = {
+    "LabkitError": "labkit.errors",
     "Results": "labkit.runs",
-    "speedups": "labkit.analysis",
-    "summarise": "labkit.analysis",
-    "throughput": "labkit.figures",
-    "speedup": "labkit.figures",
+    "Sweep": "labkit.trials",
+    "Trial": "labkit.trials",
+    "check_parameters": "labkit.book.parameters",
+    "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
     "learning_curve": "labkit.figures",
-    "deployment": "labkit.figures",
-    "show": "labkit.book",
-    "check_parameters": "labkit.book",
+    "measure": "labkit.campaign",
+    "samples": "labkit.datasets",
+    "select": "labkit.figures",
+    "show": "labkit.book.show",
+    "speedup": "labkit.figures",
+    "speedups": "labkit.analysis",
+    "summarise": "labkit.analysis",
+    "thesis": "labkit.thesis",
+    "throughput": "labkit.figures",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name):
-    """Import what is asked for from the module where it lives."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    module = importlib.import_module(_MODULES[name])
+    value = module if _MODULES[name] == "labkit." + name else getattr(module, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__():
-    return sorted([*globals(), *_HOMES])
+    return sorted(set(globals()) | set(_MODULES))

@@ -31,14 +31,14 @@ def batches_per_second(
         That every worker trains.
     workers : int
     batch_size : int
-        Samples a batch.
+        Samples per batch.
     duration : float
         Seconds.
 
     Returns
     -------
     float
-        Batches a second.
+        Batches per second.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def perplexity(entropy: float) -> float:
     Parameters
     ----------
     entropy : float
-        Nats a target, or a mean log loss.
+        Nats per target, or a mean log loss.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     Parameters
     ----------
     values : array_like, shape (n,)
-        One a repeat.
+        One per repeat.
     level : float
         Of confidence.
 
@@ -66,9 +66,9 @@ def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0
     Parameters
     ----------
     rates : array_like, shape (n,)
-        Throughput with many workers, one a repeat.
+        Throughput with many workers, one per repeat.
     rates_of_one : array_like, shape (m,)
-        Throughput with one worker, one a repeat, in the same unit.
+        Throughput with one worker, one per repeat, in the same unit.
     level : float
         Of confidence.
 

@@ -31,7 +31,7 @@ def summarise(
     Parameters
     ----------
     table : DataFrame
-        One row a trial.
+        One row per trial.
     metric : str
         The column.
     level : float
@@ -40,7 +40,7 @@ def summarise(
     Returns
     -------
     DataFrame
-        One row a configuration, sorted: its columns, then ``mean``, ``low``, ``high``, and
+        One row per configuration, sorted: its columns, then ``mean``, ``low``, ``high``, and
         ``n``, the number of repeats that yielded a number. Without any, the three are NaN.
 
     Raises
@@ -71,7 +71,7 @@ def speedups(
     Parameters
     ----------
     table : DataFrame
-        One row a trial.
+        One row per trial.
     metric : str
         The column that holds the rate.
     level : float
@@ -80,7 +80,7 @@ def speedups(
     Returns
     -------
     DataFrame
-        One row a configuration, sorted: its columns, then ``speedup``, ``low``, ``high`` and
+        One row per configuration, sorted: its columns, then ``speedup``, ``low``, ``high`` and
         ``n``, the repeats of the rarer of the two. Of one worker it is 1, by definition. The
         three are NaN where either of the two rates was not measured.
 

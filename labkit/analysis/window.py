@@ -87,7 +87,7 @@ class Progress:
         return np.round(t - paused.sum(axis=-1), 9)
 
     def rates(self, end: float, slices: int = 1) -> np.ndarray:
-        """Return samples a second in equal slices of the time it trained until `end`.
+        """Return samples per second in equal slices of the time it trained until `end`.
 
         Between two points the worker is taken to train evenly.
 
@@ -116,7 +116,7 @@ class Window:
     begin, end : float
         Seconds since the barrier: 0, and the earliest end of training of any worker.
     rates : array of float, shape (workers,)
-        Samples a second of each worker while it trained: its pauses are not counted.
+        Samples per second of each worker while it trained: its pauses are not counted.
     samples_per_second : float
         Of all workers together.
     imbalance : float
@@ -139,7 +139,7 @@ def window(workers: Sequence[Progress]) -> Window:
     """Measure the window in which all workers train.
 
     Each worker's times count from its own passing of the barrier, so clocks need not agree.
-    There are as many slices for the variation as the least talkative worker has step windows,
+    There are as many slices for the variation as the worker that reported least often has step windows,
     at most ten: finer ones would compare interpolated values with each other.
 
     Parameters

@@ -78,6 +78,8 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
 def parameters(notebook: Path) -> dict[str, Any]:
     """Return the parameters of a notebook with their default values.
 
+    They may be annotated: ``workers: list[int] = [1, 2]``.
+
     Raises
     ------
     BookError
@@ -90,8 +92,10 @@ def parameters(notebook: Path) -> dict[str, Any]:
     values = {}
     for statement in ast.parse(found).body:
         try:
-            ((target,), value) = statement.targets, statement.value
-            values[target.id] = ast.literal_eval(value)
+            (target,) = (
+                [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+            )
+            values[target.id] = ast.literal_eval(statement.value)
         except (AttributeError, ValueError):
             raise BookError(
                 f"{notebook}: the parameters cell may only give literals to names, not: "

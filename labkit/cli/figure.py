@@ -2,55 +2,156 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from labkit.cli.main import main
 from labkit.cli.results import read_table
-from labkit.errors import LabkitError
+from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
+from labkit.trials import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("throughput", "speedup", "epoch-time", "learning-curve")
+"""The general figures, for anybody's trials."""
+
+
+def selection_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each field of a trial: the values of those to show."""
+    for name in reversed(Trial.model_fields):
+        command = click.option(
+            f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE,...",
+            help="Only trials with one of these.",
+        )(command)  # fmt: skip
+    return command
 
 
 @main.command(
     epilog="""\b
 examples:
-  labkit figure 6.3                     from all runs of this machine
+  labkit figure 6.3                     of the thesis, from all runs of this machine
   labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
-  labkit figure 6.1b --reference        from the published ones"""
+  labkit figure 6.1b-initializer --reference   from the published ones
+  labkit figure throughput --model lenet5 --batch-size 128,256 --panels batch_size
+  labkit figure learning-curve --framework mxnet --x t --output curve.svg"""
 )
-@click.argument("number")
+@click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @click.option("--launcher", default="local", show_default=True, help="Where it was run.")
+@click.option("--x", help="The field along the horizontal axis, if not the usual one.")
+@click.option("--lines", metavar="FIELD,...", help="What tells lines apart; default: what varies.")
+@click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")
+@click.option("--title", help="Instead of what all trials have in common.")
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(),
-    help="The directory for the SVG and the PNG.",
+    "--output", type=click.Path(path_type=Path), default=Path(),
+    help="A directory for an SVG and a PNG, or a file: NAME.svg or NAME.png.",
 )  # fmt: skip
+@selection_options
 def figure(
-    number: str, profile: str | None, reference: bool, launcher: str, output: Path
+    which: str,
+    profile: str | None,
+    reference: bool,
+    launcher: str,
+    output: Path,
+    **options: Any,
 ) -> None:
-    """Draw one of the thesis's figures, 6.1a to 6.10b."""
-    from labkit.book.plan import home
-    from labkit.figures.style import save
-    from labkit.thesis.figures import find
+    """Draw a figure: one of the thesis's, 5 to 6.10b, or a general one."""
+    style = {name: options.pop(name) for name in ("x", "lines", "panels", "title")}
+    style = {name: value for name, value in style.items() if value is not None}
+    for name in ("lines", "panels"):
+        if name in style:
+            style[name] = style[name].replace("-", "_").split(",")
+    wanted = {name: ",".join(texts).split(",") for name, texts in options.items() if texts}
 
-    row = find(number)
-    trials = read_table("trials", reference, launcher)
-    if profile or reference:
-        shown = home(profile, launcher) if profile else REFERENCE
-        trials = trials[trials["trial"].isin(_shown_in(shown, number))]
+    from labkit import figures, thesis
+
+    general = which in KINDS
+    if not general:
+        _check(which, style)
+    elif profile:
+        raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
+    source = _Source(reference, launcher)
+    table = source.table
+    if not general and (profile or reference):
+        from labkit.book.plan import home
+
+        place = home(profile, launcher) if profile else REFERENCE
+        table = table[table["trial"].isin(_shown_in(place, which))]
+    elif not general and not wanted:
+        table = thesis.figures.as_in_the_thesis(which, table)
+    chosen = figures.Tables(table, source)
+    if wanted:
+        values = {name: _values(table[name], texts) for name, texts in wanted.items()}
+        chosen = figures.select(chosen, **values)
+    try:
+        if general:
+            drawn = getattr(figures, which.replace("-", "_"))(chosen, **style)
+        else:
+            drawn = thesis.figures.draw(which, chosen)
+    except figures.AmbiguousFigure as error:
+        option = f"--{error.column.replace('_', '-')} {error.values[0]}"
+        more = f", and --lines {error.column} draws a line for each" if general else ""
+        raise LabkitError(f"{error.found}; {option} keeps one of them{more}") from None
+    formats = ["svg", "png"]
+    if output.suffix in (".svg", ".png"):
+        output, formats = output.with_suffix(""), [output.suffix[1:]]
     else:
-        trials = row.select(trials)
-    tables = {"table": trials}
-    if "steps" in row.tables:
-        steps = read_table("steps", reference, launcher)
-        tables["steps"] = steps[steps["trial"].isin(trials["trial"])]
-    drawn = row.function(*(tables[name] for name in row.tables))
-    output.mkdir(parents=True, exist_ok=True)
-    for path in save(drawn, output / f"figure-{number}"):
+        output = output / f"figure-{which}"
+    for path in figures.save(drawn, output, formats):
         click.echo(path)
+
+
+def _check(number: str, style: dict[str, Any]) -> None:
+    """Refuse a figure that is none, and options that a figure of the thesis does not have."""
+    from labkit.thesis.figures import FIGURES
+
+    if number not in FIGURES:
+        known = [*FIGURES, *KINDS]
+        raise LabkitError(
+            f"figure {number!r}: no such figure{nearest(number, known)} (known: {', '.join(known)})"
+        )
+    if style:
+        raise LabkitError(
+            f"--{next(iter(style))}: figure {number} of the thesis is drawn as its notebook draws "
+            f"it; only general figures have this option: {', '.join(KINDS)}"
+        )
+
+
+class _Source:
+    """The tables of all runs, read when they are needed."""
+
+    def __init__(self, reference: bool, launcher: str) -> None:
+        self._where = reference, launcher
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        return self._read("trials")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        return self._read("steps")
+
+    def _read(self, name: str) -> pd.DataFrame:
+        from labkit.runs.tables import modernise
+
+        return modernise(read_table(name, *self._where))
+
+
+def _values(column: pd.Series, texts: list[str]) -> list[Any]:
+    """Return what was asked for on the command line as values of a table's column."""
+    kind = {"i": int, "f": float}.get(column.dtype.kind, str)
+    try:
+        return [kind(text) for text in texts]
+    except ValueError:
+        name = column.name.replace("_", "-")
+        raise LabkitError(f"--{name}: {', '.join(texts)}; allowed: numbers") from None
 
 
 def _shown_in(directory: Path, number: str) -> Any:

@@ -81,10 +81,14 @@ def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
 def tensorboard(port: int) -> None:
     """Show the curves of all runs in TensorBoard, until Ctrl-C."""
     from labkit.runs import Store
+    from labkit.runs.tensorboard import export
+    from labkit.settings import outputs
 
-    root = Store().root
-    if not any(root.glob("*/tensorboard")):
-        raise LabkitError(f"no runs in {root} yet")
-    click.echo(f"http://localhost:{port} (Ctrl-C ends it)")
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(root)]
-    os.execv(sys.executable, [*command, "--port", str(port), "--bind_all=false"])
+    runs = [*Store().runs(), *Store(launcher="kubernetes").runs()]
+    if not runs:
+        raise LabkitError(f"no runs in {Store().root} yet")
+    directory = outputs() / "tensorboard"
+    export(runs, directory)
+    # It says itself at which address it listens.
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(directory)]
+    os.execv(sys.executable, [*command, "--port", str(port)])

@@ -1,1 +1,20 @@
-"""Figures of trials: from tidy tables to matplotlib."""
+"""Figures of anybody's trials: from tidy tables to matplotlib."""
+
+from labkit.figures.deployment import deployment
+from labkit.figures.learning import learning_curve
+from labkit.figures.page import save
+from labkit.figures.scaling import epoch_time, speedup, throughput
+from labkit.figures.selection import AmbiguousFigure, FigureError, Tables, select
+
+__all__ = [
+    "AmbiguousFigure",
+    "FigureError",
+    "Tables",
+    "deployment",
+    "epoch_time",
+    "learning_curve",
+    "save",
+    "select",
+    "speedup",
+    "throughput",
+]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from labkit.figures.page import Figure, theme
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST = 3
 """Pods of a Job that are drawn; more are hinted at."""
@@ -16,21 +17,27 @@ COLOURS = {"Job": "#dbe9f6", "pod": "#ffffff", "replica": "#fde7c5", "Service": 
            "ConfigMap": "#ece3f3"}  # fmt: skip
 
 
-def deployment(objects: Sequence[dict[str, Any]]) -> Figure:
+def deployment(objects: Sequence[dict[str, Any]], *, title: str | None = None) -> Figure:
     """Draw Jobs with their pods and replicas, the Service that names them, and the ConfigMap.
 
     Parameters
     ----------
     objects : sequence of dict
-        As `labkit.manifests.objects` returns them.
+        As `labkit.launchers.kubernetes.manifests.objects` returns them.
+    title : str, optional
+        Instead of a neutral one; ``{}`` in it stands for that one.
     """
-    from matplotlib.figure import Figure
+    neutral = "What a trial is in a cluster"
+    with theme():
+        return _draw(objects, neutral if title is None else title.replace("{}", neutral))
 
+
+def _draw(objects: Sequence[dict[str, Any]], title: str) -> Figure:
     jobs = [o for o in objects if o["kind"] == "Job"]
     figure = Figure(figsize=(7.5, 1.2 + 1.35 * len(jobs)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axis_off()
-    axes.set_title("5 What a trial is in a cluster", loc="left", fontsize=10)
+    axes.set_title(title)
     top = 2.0 * len(jobs)
     for row, job in enumerate(jobs):
         _job(axes, job, top - 2.0 * row)
@@ -40,11 +47,13 @@ def deployment(objects: Sequence[dict[str, Any]]) -> Figure:
         if thing["kind"] == "Service":
             words = "gives every pod a name: NAME-INDEX.SERVICE"
         else:
-            words = ", ".join(thing["data"])
+            others = [name for name in thing["data"] if not name.endswith(".py")]
+            words = ", ".join([*others, f"{len(thing['data']) - len(others)} files of Python"])
         _box(axes, x, 0.35, 5.8, 0.95, COLOURS[thing["kind"]],
              f"{thing['kind']} {thing['metadata']['name']}", words)  # fmt: skip
     axes.set_xlim(0, 12.4)
     axes.set_ylim(-0.1, top + 1.3)
+    figure.draw_without_rendering()
     return figure
 
 
@@ -55,7 +64,7 @@ def _job(axes: Axes, job: dict[str, Any], y: float) -> None:
     limits = container["resources"]["limits"]
     name = job["metadata"]["name"]
     _box(axes, 0.2, y - 0.55, 12.0, 1.75, COLOURS["Job"],
-         f"Job {name}: {count} {'pod' if count == 1 else 'pods'}, each at most "
+         f"Job {name}: {count} {'pod, ' if count == 1 else 'pods, each '}at most "
          f"{limits['cpu']} CPU, {limits['memory']}", "")  # fmt: skip
     for place, index in enumerate(_shown(count)):
         x = 0.5 + place * 2.9

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from labkit import analysis
 from labkit.errors import nearest
-from labkit.figures.style import MARKERS, FigureError, canvas, ends, shades, styles
-from labkit.figures.words import (
-    check_columns,
-    describe,
-    describe_fixed,
-    describe_missing,
-    describe_repeats,
-    varying_columns,
-)
+from labkit.figures.page import Figure, canvas
+from labkit.figures.scaling import Columns
+from labkit.figures.selection import FigureError, Split, check_columns, tables
+from labkit.figures.style import Style, style
+from labkit.figures.words import describe, describe_missing, describe_repeats, titled
 
 MOST_CELLS = 40
-
+"""Points of a curve, at most."""
 
 X_LABELS = {
     "updates": "updates of the weights, by all workers",
@@ -32,72 +27,107 @@ X_LABELS = {
     "t": "time since the barrier [s]",
 }
 
+Y_LABEL = "accuracy on training batches [%]"
 
-X = Literal["updates", "samples", "t"]
 
+def learning_curve(
+    results: Any,
+    *,
+    x: str = "updates",
+    lines: Columns = None,
+    panels: Columns = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw the accuracy on training batches while a model learns.
 
-def learning_curve(number: str, steps: pd.DataFrame, trials: pd.DataFrame, x: str) -> Figure:
-    """Draw accuracy on the training batches, a line a configuration."""
+    Parameters
+    ----------
+    results : object
+        What `measure` returned: with ``table`` and ``steps``.
+    x : str
+        ``updates`` of the weights by all workers, ``samples`` of each worker, or ``t``, seconds
+        since the barrier.
+    lines, panels : str or sequence of str, optional
+        The fields that tell lines apart, beside the framework, and panels. By default whatever
+        varies is a line.
+    title : str, optional
+        Instead of one that says what is the same in all trials; ``{}`` in it stands for that one.
+
+    Returns
+    -------
+    Figure
+        Lines are means over workers and repeats, bands 95 % intervals over repeats.
+
+    Raises
+    ------
+    FigureError
+        If there is nothing to draw, a column does not exist, or several configurations would
+        share a line.
+    """
     if x not in X_LABELS:
         raise FigureError(f"x: {x!r}{nearest(x, X_LABELS)}; allowed: {', '.join(X_LABELS)}")
-    check_columns(trials, "trial", "framework", "workers", "oversubscribed", "status", "overloaded")
-    check_columns(steps, "trial", "worker", "steps", "accuracy", x)
-    varying = varying_columns(trials)
-    lost = (trials["status"] != "finished") | ~trials["trial"].isin(steps["trial"])
+    chosen = tables(results)
+    trials, steps = chosen.table, chosen.steps
+    if len(steps):
+        check_columns(steps, "trial", "worker", "steps", "accuracy", x)
+    split = Split.of(trials, None, lines, panels)
+    reported = set(steps.loc[steps["accuracy"].notna(), "trial"]) if len(steps) else set()
+    lost = (trials["status"] != "finished") | ~trials["trial"].isin(reported)
     if x == "t":  # Updates and samples are counted rightly even on an overloaded machine.
         lost |= trials["overloaded"].astype(bool)
-    title = ["framework", "model", "batch_size", "learning_rate", "workers"]
-    with canvas(
-        number,
-        ["Learning curve", *describe_fixed(trials, [c for c in title if c not in varying])],
-        X_LABELS[x],
-        "accuracy on training batches [%]",
-    ) as page:
-        figure, axes, notes = page
-        curves = _curves(steps, trials[~lost], varying, x)
-        if len(curves):
-            _draw_curves(axes, curves, x)
-            notes += describe_repeats(
-                curves.groupby("line")["trial"].nunique().rename("n").reset_index(), "bands"
-            )
-        axes.set_ylim(0, 100)
-        axes.set_xlim(left=0)
-        shared = trials[~lost & trials["oversubscribed"].astype(bool)]
-        if len(shared):
-            numbers = ", ".join(map(str, sorted(shared["workers"].unique())))
-            notes.append(
-                f"Oversubscribed: {numbers} workers on fewer cores; these are not the seconds of as "
-                "many machines."
-                if x == "t"
-                else f"{numbers} workers: valid on a oversubscribed machine: counts {x}, not seconds."
-            )
-        others = [column for column in varying if column not in ("framework", "workers")]
-        notes += describe_missing(trials, lost, ["framework", *others, "workers"])
-    return figure
+    named = [c for c in split.lines if trials[c].nunique(dropna=False) > 1] or ["framework"]
+    fixed = ["framework", "model", "batch_size", "learning_rate", "workers"]
+    heading = titled(title, "Learning curve", trials, [c for c in fixed if c not in named])
+    panel_titles = [describe(values, list(values)) for values, _ in split.parts()]
+    with canvas(heading, X_LABELS[x], Y_LABEL, panel_titles) as page:
+        counts = []
+        for axes, (_, part) in zip(page.panels, split.parts(), strict=True):
+            for values, repeats in split.curves(part[~lost[part.index]]):
+                curve = _curve(steps[steps["trial"].isin(repeats["trial"])], x)
+                how = style(split.configuration(repeats))
+                _draw(axes, curve, how, describe(values, named))
+                counts.append(len(repeats))
+            axes.set_ylim(0, 100)
+            axes.set_xlim(left=0)
+        page.legend()
+        page.notes += describe_repeats(pd.DataFrame({"n": counts}), "bands") if counts else []
+        page.notes += _oversubscribed(trials[~lost], x)
+        others = [c for c in (*split.panels, *split.lines) if c not in ("framework", "workers")]
+        page.notes += describe_missing(trials, lost, ["framework", *others, "workers"])
+    return page.figure
 
 
-def _curves(steps: pd.DataFrame, trials: pd.DataFrame, varying: list[str], x: str) -> pd.DataFrame:
-    """Return the learning curves: a row a trial and cell of x, with the line it belongs to."""
-    parts = []
-    for _, repeats in trials.groupby(varying or ["framework"], dropna=False, sort=True):
-        first = repeats.iloc[0]
-        runs = [steps[steps["trial"] == trial].sort_values("t") for trial in repeats["trial"]]
-        runs = [run for run in runs if run["accuracy"].notna().any()]
-        if not runs:
-            continue
-        # Only as far as all repeats reach, and no finer than the worker that reported most
-        # seldom: a jump where a repeat ends, or detail between two reports, would be made up.
-        end = min(run[x].max() for run in runs)
-        cells = min(MOST_CELLS, *(run.groupby("worker").size().min() for run in runs))
-        edges = np.linspace(0, end, cells + 1)
-        for run in runs:
-            part = pd.DataFrame({x: (edges[1:] + edges[:-1]) / 2})
-            part["accuracy"] = _cells(run, x, edges)
-            part["trial"] = run["trial"].iloc[0]
-            part["framework"] = first["framework"]
-            part["line"] = describe(first, varying or ["framework"])
-            parts.append(part.dropna())
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+def _oversubscribed(trials: pd.DataFrame, x: str) -> Iterator[str]:
+    """Say what oversubscribed trials can tell in this figure."""
+    shared = trials[trials["oversubscribed"].astype(bool)]
+    counts = ", ".join(map(str, sorted(shared["workers"].unique())))
+    if counts and x == "t":
+        yield (
+            f"Oversubscribed: {counts} workers on fewer cores; these are not the seconds of as "
+            "many machines."
+        )
+    elif counts:
+        yield f"{counts} workers: valid on an oversubscribed machine: counts {x}, not seconds."
+
+
+def _curve(steps: pd.DataFrame, x: str) -> pd.DataFrame:
+    """Return one line: x, and the mean over repeats with the ends of its interval.
+
+    It goes only as far as all repeats reach, and is no finer than the reports of the worker that
+    has the fewest: a jump where a repeat ends, or detail between two reports, would be made up.
+    """
+    runs = [run.sort_values("t") for _, run in steps.groupby("trial", sort=True)]
+    end = min(run[x].max() for run in runs)
+    cells = min(MOST_CELLS, *(run.groupby("worker").size().min() for run in runs))
+    edges = np.linspace(0, end, cells + 1)
+    values = np.array([_cells(run, x, edges) for run in runs])
+    rows = [
+        (place, found.mean, found.low, found.high)
+        for place, column in zip((edges[1:] + edges[:-1]) / 2, values.T, strict=True)
+        if np.isfinite(column).all()
+        for found in [analysis.interval(column)]
+    ]
+    return pd.DataFrame(rows, columns=["x", "mean", "low", "high"])
 
 
 def _cells(run: pd.DataFrame, x: str, edges: np.ndarray) -> np.ndarray:
@@ -105,6 +135,19 @@ def _cells(run: pd.DataFrame, x: str, edges: np.ndarray) -> np.ndarray:
 
     Each reported value is a mean over a window of steps, so what is shared out to the cells is
     the sum over the steps: none counts twice, none gets lost.
+
+    Parameters
+    ----------
+    run : DataFrame
+        The step windows of a trial's workers, in the order of time.
+    x : str
+    edges : array of float, shape (cells + 1,)
+        In the unit of x.
+
+    Returns
+    -------
+    array of float, shape (cells,)
+        Percent; NaN where no step was taken.
     """
     taken, gained = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     for _, worker in run.groupby("worker"):
@@ -116,32 +159,19 @@ def _cells(run: pd.DataFrame, x: str, edges: np.ndarray) -> np.ndarray:
     return np.divide(gained, taken, out=np.full_like(gained, math.nan), where=taken > 0)
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame, x: str) -> None:
-    """Draw one line a configuration: shades of its framework's colour, each with its marker."""
-    palette, markers, dashes = {}, {}, {}
-    for framework, style in styles(curves["framework"]).items():
-        lines = list(curves.loc[curves["framework"] == framework, "line"].unique())
-        for line, colour in zip(lines, shades(style.colour, len(lines)), strict=True):
-            palette[line] = colour
-            dashes[line] = style.dashes
-            first = MARKERS.index(style.marker)
-            markers[line] = MARKERS[(first + lines.index(line)) % len(MARKERS)]
-    order = [line for line in curves["line"].unique()]
-    sns.lineplot(
-        curves,
-        x=x,
-        y="accuracy",
-        hue="line",
-        hue_order=order,
-        style="line",
-        style_order=order,
-        palette=palette,
-        markers=markers,
-        dashes=dashes,
-        errorbar=lambda values: ends(analysis.interval(values)),
-        err_kws={"alpha": 0.15, "linewidth": 0},
+def _draw(axes: Axes, curve: pd.DataFrame, how: Style, label: str) -> None:
+    axes.plot(
+        curve["x"],
+        curve["mean"],
+        color=how.colour,
+        linestyle=how.line,
+        linewidth=how.width,
+        marker=how.marker,
         markevery=0.1,
-        ax=axes,
+        markeredgecolor="white",
+        markeredgewidth=0.6,
+        label=label,
     )
-    axes.set(xlabel=X_LABELS[x], ylabel="accuracy on training batches [%]")
-    axes.legend(title=None)
+    if curve["low"].notna().any():
+        axes.fill_between(curve["x"], curve["low"], curve["high"], color=how.colour, alpha=0.15,
+                          linewidth=0)  # fmt: skip

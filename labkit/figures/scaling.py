@@ -1,91 +1,247 @@
-"""Throughput, time for an epoch, and speedup over workers."""
+"""Throughput, time per epoch, and speedup."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation
 
 from labkit import analysis
-from labkit.figures.style import HOLLOW, NAMES, canvas, errorbar, frame, legend, side_by_side
+from labkit.figures.page import HOLLOW, Figure, canvas, frame
+from labkit.figures.selection import AmbiguousFigure, Split, check_columns, check_known, tables
+from labkit.figures.style import Style, style
 from labkit.figures.words import (
-    check_columns,
-    check_one_value_per_point,
-    describe_fixed,
+    describe,
     describe_missing,
     describe_repeats,
+    name_of,
+    titled,
 )
 
+RATE = "batches_per_second"
 
-def throughput(number: str, trials: pd.DataFrame) -> Figure:
-    return _points(
-        number, "Throughput", trials, "batches_per_second", "workers", "batches per second"
-    )
+ASIDE = 3
+"""Points (1/72 inch) between two lines at one x."""
+
+Columns = str | Sequence[str] | None
 
 
-def epoch_time(number: str, trials: pd.DataFrame, x: str) -> Figure:
-    title = "Duration" if x == "workers" else "Duration with 1 worker"
-    label = "time for one epoch [s]\n(from the measured rate)"
-    return _points(number, title, trials, "epoch_s", x, label)
+def throughput(
+    results: Any, *, lines: Columns = None, panels: Columns = None, title: str | None = None
+) -> Figure:
+    """Draw the throughput in batches per second over the number of workers.
+
+    Parameters
+    ----------
+    results : object or DataFrame
+        What `measure` returned, or a table of trials.
+    lines, panels : str or sequence of str, optional
+        The fields that tell lines apart, beside the framework, and panels. By default whatever
+        varies is a line.
+    title : str, optional
+        Instead of one that says what is the same in all trials; ``{}`` in it stands for that one.
+
+    Returns
+    -------
+    Figure
+        Points are means over repeats, bars 95 % intervals. Hollow points are oversubscribed; they
+        say nothing about scaling, so no line joins them.
+
+    Raises
+    ------
+    FigureError
+        If there is nothing to draw, a column does not exist, or several configurations would
+        share a point.
+    """
+    return _points("Throughput", results, RATE, "workers", "batches per second",
+                   lines, panels, title)  # fmt: skip
+
+
+def epoch_time(
+    results: Any,
+    *,
+    x: str = "workers",
+    lines: Columns = None,
+    panels: Columns = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw how long one epoch takes in seconds, computed from the measured rate.
+
+    Parameters
+    ----------
+    results, lines, panels, title
+        As of `throughput`.
+    x : str
+        The field along the horizontal axis: ``workers``, or another such as ``batch_size``.
+
+    Raises
+    ------
+    FigureError
+        As `throughput` does.
+    """
+    label = "time per epoch [s]\n(from the measured rate)"
+    return _points("Time per epoch", results, "epoch_s", x, label, lines, panels, title)
+
+
+def speedup(
+    results: Any, *, lines: Columns = None, panels: Columns = None, title: str | None = None
+) -> Figure:
+    """Draw the throughput as a multiple of that of one worker, beside the ideal.
+
+    Parameters
+    ----------
+    results, lines, panels, title
+        As of `throughput`.
+
+    Returns
+    -------
+    Figure
+        Without oversubscribed trials: more workers than cores show no speedup.
+
+    Raises
+    ------
+    FigureError
+        As `throughput` does.
+    """
+    trials = tables(results).table
+    check_columns(trials, RATE)
+    split = Split.of(trials, "workers", lines, panels)
+    summary = analysis.speedups(trials, RATE).rename(columns={"speedup": "mean"})
+    by = ["model", "batch_size"]
+    with canvas(titled(title, "Speedup", trials, _fixed(by, split)), "workers", "speedup",
+                _titles(split)) as page:  # fmt: skip
+        for axes, rows in _panels(page.panels, split, summary):
+            for configuration, line, label, aside in _lines(split, rows):
+                _errorbar(axes, line["workers"], line, configuration, aside, label)
+            if rows["mean"].notna().any():
+                _ideal(axes, rows["workers"].max())
+        frame(page.panels, {value: value for value in sorted(summary["workers"].unique())})
+        page.legend()
+        page.notes += describe_repeats(summary[summary["workers"] > 1], "bars")
+        shared = trials[trials["oversubscribed"].astype(bool)]
+        if len(shared):
+            counts = ", ".join(map(str, sorted(shared["workers"].unique())))
+            page.notes.append(
+                f"Left out, oversubscribed (more workers than cores): {counts} workers."
+            )
+        page.notes += _missing(trials, RATE, split)
+        for framework, rows in trials.groupby("framework"):
+            if not rows.loc[rows["workers"] == 1, RATE].notna().any():
+                page.notes.append(
+                    f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
+                )
+    return page.figure
+
+
+def _ideal(axes: Axes, most: int) -> None:
+    axes.plot([1, most], [1, most], label="ideal", color="0.45", linewidth=1,
+              linestyle=(0, (6, 3)), zorder=1)  # fmt: skip
 
 
 def _points(
-    number: str, title: str, trials: pd.DataFrame, metric: str, x: str, label: str
+    kind: str,
+    results: Any,
+    metric: str,
+    x: str,
+    y_label: str,
+    lines: Columns,
+    panels: Columns,
+    title: str | None,
 ) -> Figure:
-    """Draw one metric over workers or batch sizes, a line a framework."""
-    check_columns(trials, metric, x, "framework", "workers", "oversubscribed", "status", "overloaded")
+    """Draw one metric over a field of the trials."""
+    trials = tables(results).table
+    check_columns(trials, metric)
+    check_known(x, analysis.configuration(trials), "x")
+    split = Split.of(trials, x, lines, panels)
     summary = analysis.summarise(trials, metric)
-    check_one_value_per_point(summary, x)
     values = sorted(summary[x].unique())
-    # Batch sizes are compared, not measured along an axis: they stand side by side.
+    # Batch sizes, say, are compared, not measured along an axis: they stand side by side.
     at = {value: value if x == "workers" else i for i, value in enumerate(values)}
-    fixed = ["model"] if x == "batch_size" else ["model", "batch_size"]
-    with canvas(number, [title, *describe_fixed(trials, fixed)], x.replace("_", " "), label) as page:
-        figure, axes, notes = page
-        for framework, style, aside in side_by_side(summary["framework"]):
-            rows = summary[summary["framework"] == framework]
-            shared = rows["oversubscribed"].astype(bool)
-            place = rows[x].map(at)
-            name = NAMES.get(framework, framework)
-            errorbar(axes, place[~shared], rows[~shared], style, aside, name)
-            errorbar(axes, place[shared], rows[shared], style, aside)
-        frame(axes, at)
-        shared = summary["oversubscribed"].astype(bool).any()
-        legend(axes, [HOLLOW] if shared else [])
-        notes += describe_repeats(summary, "bars")
-        if shared:
-            notes.append("Oversubscribed points say nothing about scaling: no line joins them.")
-        notes += describe_missing(trials, trials[metric].isna(), ["framework", x])
-    return figure
+    by = ["model", "batch_size", *(["workers"] if x != "workers" else [])]
+    hollow = summary["oversubscribed"].astype(bool).any()
+    with canvas(titled(title, kind, trials, _fixed(by, split)), x.replace("_", " "), y_label,
+                _titles(split)) as page:  # fmt: skip
+        for axes, rows in _panels(page.panels, split, summary):
+            for configuration, line, label, aside in _lines(split, rows):
+                shared = line["oversubscribed"].astype(bool)
+                place = line[x].map(at)
+                _errorbar(axes, place[~shared], line[~shared], configuration, aside, label)
+                _errorbar(axes, place[shared], line[shared], configuration, aside)
+        frame(page.panels, at)
+        page.legend([HOLLOW] if hollow else [])
+        page.notes += describe_repeats(summary, "bars")
+        if hollow:
+            page.notes.append("Oversubscribed points say nothing about scaling: no line joins them.")
+        page.notes += _missing(trials, metric, split)
+    return page.figure
 
 
-def speedup(number: str, trials: pd.DataFrame) -> Figure:
-    """Draw the speedup over workers, a line a framework, beside the ideal one."""
-    rate = "batches_per_second"
-    check_columns(trials, rate, "framework", "workers", "oversubscribed", "status", "overloaded")
-    summary = analysis.speedups(trials, rate).rename(columns={"speedup": "mean"})
-    check_one_value_per_point(summary, "workers")
-    with canvas(
-        number, ["Speedup", *describe_fixed(trials, ["model", "batch_size"])], "workers", "speedup"
-    ) as page:
-        figure, axes, notes = page
-        most = summary["workers"].max() if len(summary) else 1
-        ideal = {"color": "0.45", "linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 1}
-        for framework, style, aside in side_by_side(summary["framework"]):
-            rows = summary[summary["framework"] == framework]
-            name = NAMES.get(framework, framework)
-            errorbar(axes, rows["workers"], rows, style, aside, name)
-        if summary["mean"].notna().any():
-            axes.plot([1, most], [1, most], label="ideal", **ideal)
-        frame(axes, {value: value for value in sorted(summary["workers"].unique())})
-        legend(axes)
-        notes += describe_repeats(summary[summary["workers"] > 1], "bars")
-        shared = trials[trials["oversubscribed"].astype(bool)]
-        if len(shared):
-            numbers = ", ".join(map(str, sorted(shared["workers"].unique())))
-            notes.append(f"Left out, oversubscribed (more workers than cores): {numbers} workers.")
-        notes += describe_missing(trials, trials[rate].isna(), ["framework", "workers"])
-        for framework, rows in trials.groupby("framework"):
-            if not rows.loc[rows["workers"] == 1, rate].notna().any():
-                name = NAMES.get(framework, framework)
-                notes.append(f"No speedup of {name}: its rate with one worker is not measured.")
-    return figure
+def _fixed(by: list[str], split: Split) -> list[str]:
+    """Return what the title may name: not the single framework that the legend names already."""
+    return ["framework", *by] if len(split.lines) > 1 else by
+
+
+def _titles(split: Split) -> list[str]:
+    return [describe(values, list(values)) for values, _ in split.parts()]
+
+
+def _missing(trials: pd.DataFrame, metric: str, split: Split) -> list[str]:
+    by = dict.fromkeys(["framework", *split.panels, *split.lines, split.x])
+    return describe_missing(trials, trials[metric].isna(), list(by))
+
+
+def _panels(panels: list[Axes], split: Split, summary: pd.DataFrame) -> Any:
+    """Yield the axes of each panel with its rows of the summary."""
+    for axes, (values, _) in zip(panels, split.parts(), strict=True):
+        rows = summary
+        for column, value in values.items():
+            rows = rows[rows[column].isin([value])]
+        yield axes, rows
+
+
+def _lines(split: Split, summary: pd.DataFrame) -> Any:
+    """Yield style, rows, label and shift of each line of a panel, in order."""
+    lines = list(split.curves(summary))
+    named = [c for c in split.lines if len(split.lines) == 1 or split.trials[c].nunique() > 1]
+    for i, (values, rows) in enumerate(lines):
+        for value, same in rows.groupby(split.x):
+            varying = [c for c in analysis.configuration(same) if same[c].nunique(dropna=False) > 1]
+            if varying:
+                where = f" of {describe(values, split.lines)}, {split.x} {value}"
+                raise AmbiguousFigure(varying[0], same[varying[0]].unique(), where)
+        aside = ASIDE * (i - (len(lines) - 1) / 2)
+        yield style(split.configuration(rows)), rows, describe(values, named), aside
+
+
+def _errorbar(
+    axes: Axes,
+    place: pd.Series,
+    rows: pd.DataFrame,
+    how: Style,
+    aside: float,
+    label: str | None = None,
+) -> None:
+    """Draw points with their intervals: joined if they have a label, else hollow and alone."""
+    drawn = axes.errorbar(
+        place,
+        rows["mean"],
+        yerr=[rows["mean"] - rows["low"], rows["high"] - rows["mean"]],
+        color=how.colour,
+        marker=how.marker,
+        linewidth=how.width,
+        linestyle=how.line if label else "none",
+        markerfacecolor=how.colour if label else "white",
+        markeredgecolor="white" if label else how.colour,
+        markeredgewidth=0.6 if label else 1.2,
+        capsize=2.5,
+        capthick=1,
+        elinewidth=1,
+        label=label,
+    )
+    # Moved on the paper, not in the data: bars at the same x must not hide each other.
+    moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
+    for artist in drawn.get_children():
+        artist.set_transform(moved)

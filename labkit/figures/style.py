@@ -1,227 +1,165 @@
-"""One visual language for all figures.
+"""How a configuration is drawn: a pure function of its values.
 
-A framework has the same colour, marker and line style everywhere. Bars and bands are 95 %
-intervals over repeats. Hollow points are oversubscribed: more workers than the machine has cores, so
-they say nothing about scaling, and no line joins them.
+The same configuration has the same colour, marker and dashes in every figure, whatever stands
+beside it:
+
+- framework: a family of hues, its dashes, and where its markers begin
+- batch size: the hue within the family, and the marker
+- workers: from light and thin to dark and thick
+- learning rate, initial weights and all else: further turns of hue and marker; dots between dashes
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import math
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
 
-from labkit import analysis
-from labkit.errors import LabkitError
 from labkit.trials.frameworks import FRAMEWORKS
 
-NAMES = {"tensorflow": "TensorFlow", "mxnet": "MXNet", "lenet5": "CNN", "lstm": "RNN"}
-"""How figures call what tables spell otherwise."""
-
-
-MARKERS = "osD^vPX*p"
-
-
-DASHES = ("", (4, 1.5), (1, 1), (3, 1.25, 1.5, 1.25), (5, 1, 1, 1, 1, 1))
-
-
-THEME = {
-    **sns.axes_style("whitegrid"),
-    **sns.plotting_context("paper"),
-    # matplotlib brings this font along, so that a figure looks alike on every machine.
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5,
-    "legend.fontsize": 8.5,
-    "axes.titlelocation": "left",
-    "axes.edgecolor": "0.3",
-    "grid.color": "0.9",
-    "legend.frameon": True,
-    "legend.framealpha": 0.9,
-    "legend.handlelength": 2.8,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 5.5,
-    "svg.hashsalt": "labkit",
-}
-
-
-SIZE = (6.3, 4.2)
-"""Inches: the text width of a printed page."""
-
-
-ASIDE = 3
-"""Points (1/72 inch) between the frameworks at one x."""
-
-
-NOTE_SIZE = 8
-
-
-NOTE_WIDTH = 100
-
-
-SHARED = "oversubscribed: more workers than cores"
-
-
-class FigureError(LabkitError):
-    """A figure that cannot be drawn from what was given."""
-
-
-def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:
-    """Write a figure as SVG and as PNG; the same figure always gives the same bytes.
-
-    Parameters
-    ----------
-    figure : Figure
-    path : str or Path
-        Without a suffix: ``figures/6.3`` gives ``figures/6.3.svg`` and ``figures/6.3.png``.
-        Its directory is made if need be.
-
-    Returns
-    -------
-    tuple of Path
-        The SVG and the PNG.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A number such as 6.3 ends in what looks like a suffix: append, do not replace.
-    svg, png = (path.with_name(f"{path.name}.{suffix}") for suffix in ("svg", "png"))
-    with plt.rc_context(THEME):
-        figure.savefig(svg, metadata={"Date": None})
-        figure.savefig(png, dpi=150)
-    return svg, png
+MARKERS = ">hops<d^Dv"
+"""All filled, so that they are told apart small and hollow, too."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a framework is drawn."""
+    """How a line is drawn.
+
+    Attributes
+    ----------
+    colour : tuple of float
+        Red, green and blue, 0 to 1.
+    marker : str
+    dashes : tuple of float
+        Lengths on and off, in line widths; empty for a solid line.
+    width : float
+        Points (1/72 inch).
+    """
 
     colour: tuple[float, float, float]
     marker: str
-    dashes: str | tuple[float, ...]
+    dashes: tuple[float, ...]
+    width: float
 
     @property
     def line(self) -> str | tuple[float, tuple[float, ...]]:
-        """The dashes as matplotlib wants them; seaborn wants them bare."""
+        """The dashes as matplotlib's ``linestyle``."""
         return (0, self.dashes) if self.dashes else "-"
 
 
-def styles(frameworks: Iterable[str] = ()) -> dict[str, Style]:
-    """Return the style of every framework that labkit knows, and of others after them."""
-    names = [*FRAMEWORKS, *sorted(set(frameworks) - set(FRAMEWORKS))]
-    palette = sns.color_palette("colorblind")
-    return {
-        name: Style(palette[i % len(palette)], MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
-        for i, name in enumerate(names)
-    }
+@dataclass(frozen=True)
+class Family:
+    """What all lines of a framework share.
+
+    Attributes
+    ----------
+    hue : float
+        The middle of its hues, in degrees; the hues reach as far to either side as `reach`.
+    lightness : float
+        Added to every line's, so that families differ in grey, too.
+    first : int
+        Place among `MARKERS` from which its own are counted.
+    dash : float
+        Length of its dashes; 0 for solid lines.
+    """
+
+    hue: float
+    reach: float
+    lightness: float
+    first: int
+    dash: float
 
 
-@contextmanager
-def canvas(
-    number: str, title: Iterable[str], x: str, y: str
-) -> Iterator[tuple[Figure, Axes, list[str]]]:
-    """Give axes to draw on and a list for notes, and set the type around them."""
-    with plt.rc_context(THEME):
-        figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
-        # It is shown where it is returned to, once; pyplot need not keep it as well.
-        plt.close(figure)
-        notes: list[str] = []
-        axes.set(xlabel=x, ylabel=y)
-        axes.set_title(f"{number} {', '.join(title)}")
-        yield figure, axes, notes
-        if not any(np.isfinite(np.asarray(line.get_ydata(), float)).any() for line in axes.lines):
-            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", size=12)
-            axes.set_yticks([])
-        # The only text under the axes for which the layout makes room by itself.
-        text = "\n".join(textwrap.fill(note, NOTE_WIDTH) for note in notes)
-        figure.supxlabel(text, x=0.02, ha="left", size=NOTE_SIZE, color="0.25")
-        # Ticks are made when they are first drawn: now, while the theme holds.
-        figure.draw_without_rendering()
-
-
-def ends(found: analysis.Interval) -> tuple[float, float]:
-    return found.low, found.high
-
-
-def shades(colour: tuple[float, float, float], n: int) -> list[tuple[float, float, float]]:
-    """Return n shades of a colour, light to dark; the colour itself if it is one."""
-    if n == 1:
-        return [colour]
-    light = tuple(1 - 0.6 * (1 - part) for part in colour)
-    dark = tuple(0.4 * part for part in colour)
-    return sns.blend_palette([light, colour, dark], n)
-
-
-HOLLOW = Line2D(
-    [], [], color="0.3", marker="o", markerfacecolor="white", linestyle="none", label=SHARED
+FAMILIES = (
+    Family(hue=242, reach=36, lightness=-0.02, first=0, dash=0),  # blues
+    Family(hue=32, reach=28, lightness=0.05, first=5, dash=4),  # reds and oranges
 )
+"""Of the frameworks in the order of their table; others get one from their name."""
+
+OTHER_HUES = (120, 150, 315, 340)
+"""Middles of the greens and purples that are left for other frameworks."""
+
+NUMBERS: dict[str, dict[Any, int]] = {
+    "model": {"lenet5": 0, "lstm": 1},
+    "dataset": {"fashion-mnist": 0, "ptb": 0, "mnist": 1},
+    "strategy": {"async-ps": 0, "single": 1},
+    "initializer": {"default": 0, "xavier": 1, "uniform": 2},
+    "loss_over_time": {"default": 0, "mean": 1, "sum": 2},
+    "clip_norm": {None: 0},
+    "threads": {1: 0},
+    "launcher": {"local": 0, "kubernetes": 1},
+}
+"""Small numbers for the usual values of a field, 0 for the most usual; others are hashed."""
+
+DOTS = {("initializer", "uniform"): 1, ("strategy", "single"): 2, ("loss_over_time", "sum"): 2}
+"""Between the dashes of some values; values that are hashed have up to three."""
+
+TURN_OF_BATCH = 0.642
+"""Of the family's hues, from one power of two to the next: neighbours lie far apart."""
+
+MOST_WORKERS = 128
+"""From which on lines do not get any darker."""
 
 
-def side_by_side(frameworks: pd.Series) -> Iterator[tuple[str, Style, float]]:
-    """Yield the frameworks of a figure in order, each with its style and its place aside."""
-    drawn = [item for item in styles(frameworks).items() if item[0] in set(frameworks)]
-    for i, (framework, style) in enumerate(drawn):
-        yield framework, style, ASIDE * (i - (len(drawn) - 1) / 2)
+def style(configuration: Mapping[str, Any]) -> Style:
+    """Return how a configuration is drawn.
+
+    Parameters
+    ----------
+    configuration : mapping
+        Fields of a trial by their names. Those that differ along the line (the number of workers
+        in a figure over workers) are left out.
+    """
+    values = {name: _plain(value) for name, value in configuration.items()}
+    family = _family(values.pop("framework", None))
+    batch, workers = values.pop("batch_size", None), values.pop("workers", None)
+    rate = values.pop("learning_rate", None)
+    octave = math.log2(batch) if batch else 0.0
+    turn, place, dots = 0.5 if not batch else TURN_OF_BATCH * octave, round(octave), 0
+    if rate:
+        octaves = math.log2(rate / 0.025)
+        turn, place = turn + 0.4 * octaves, place + 3 * round(octaves)
+    for name, value in sorted(values.items()):
+        number = _number(name, value)
+        turn, place = turn + 0.37 * number, place + 3 * number
+        dots += DOTS.get((name, value), 0 if name in NUMBERS else number)
+    if workers:
+        grown = min(math.log2(workers), math.log2(MOST_WORKERS)) / math.log2(MOST_WORKERS)
+        lightness, width = 0.62 - 0.42 * grown, 1.5 + 1.2 * grown
+    else:
+        lightness, width = 0.58 - 0.02 * octave, 1.6
+    hue = family.hue + family.reach * (2 * (turn % 1) - 1)
+    (colour,) = sns.husl_palette(1, h=hue % 360 / 359, s=0.95, l=lightness + family.lightness)
+    marker = MARKERS[(family.first + place) % len(MARKERS)]
+    return Style(tuple(colour), marker, _dashes(family.dash, dots % 4), width)
 
 
-def errorbar(
-    axes: Axes,
-    place: pd.Series,
-    rows: pd.DataFrame,
-    style: Style,
-    aside: float,
-    label: str | None = None,
-) -> None:
-    """Draw points with their intervals: joined if they have a name, else hollow and alone."""
-    drawn = axes.errorbar(
-        place,
-        rows["mean"],
-        yerr=[rows["mean"] - rows["low"], rows["high"] - rows["mean"]],
-        color=style.colour,
-        marker=style.marker,
-        linestyle=style.line if label else "none",
-        markerfacecolor=style.colour if label else "white",
-        markeredgecolor="white" if label else style.colour,
-        markeredgewidth=0.6 if label else 1.2,
-        capsize=2.5,
-        capthick=1,
-        elinewidth=1,
-        label=label,
-    )
-    # Moved on the paper, not in the data: bars at the same x must not hide each other.
-    moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
-    for artist in drawn.get_children():
-        artist.set_transform(moved)
+def _plain(value: Any) -> Any:
+    """Return a value of a table as Python's own: tables say NaN for what is not set."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def frame(axes: Axes, at: Mapping[Any, float]) -> None:
-    """Put a tick at each value, and rates and times on an axis that starts at zero."""
-    axes.set_xticks(list(at.values()), [str(value) for value in at])
-    if at:
-        low, high = min(at.values()), max(at.values())
-        margin = 0.06 * (high - low) or 0.5
-        axes.set_xlim(low - margin, high + margin)
-    axes.set_ylim(bottom=0)
-    axes.grid(False, axis="x")
+def _family(framework: str | None) -> Family:
+    known = list(FRAMEWORKS)[: len(FAMILIES)]
+    if framework is None or framework in known:
+        return FAMILIES[known.index(framework) if framework else 0]
+    number = zlib.crc32(framework.encode())
+    hue = OTHER_HUES[number % len(OTHER_HUES)] + number // 8 % 24 - 12
+    return Family(hue, 12, 0.0, number // 256 % len(MARKERS), 2 + number // 4096 % 5)
 
 
-def legend(axes: Axes, more: Iterable[Line2D] = ()) -> None:
-    """Explain what was measured first, then all else."""
-    handles, _ = axes.get_legend_handles_labels()
-    handles = sorted(handles, key=lambda handle: isinstance(handle, Line2D))
-    if handles or more:
-        axes.legend(handles=[*handles, *more])
+def _number(name: str, value: Any) -> int:
+    usual = NUMBERS.get(name, {None: 0})
+    return usual[value] if value in usual else 3 + zlib.crc32(f"{name} {value}".encode()) % 97
+
+
+def _dashes(dash: float, dots: int) -> tuple[float, ...]:
+    """Return dashes with some dots between them; a solid line needs dashes to have dots."""
+    if not dash and not dots:
+        return ()
+    return (dash or 10, 1.5, *(1, 1.5) * dots)

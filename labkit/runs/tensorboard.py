@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.replicas.events import Evaluation, Step
 from labkit.runs.run import Run
+
+
+def export(runs: Iterable[Run], directory: Path) -> None:
+    """Bring a directory up to date with some runs: one below it for each that has finished.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    directory : Path
+        What was written before and is of the same run is left, that of other runs removed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    due = {f"{run.directory.name}-{_started(run)}": run for run in runs if run.finished}
+    for there in set(os.listdir(directory)) - set(due):
+        shutil.rmtree(directory / there)
+    for name, run in due.items():
+        if not (directory / name).exists():
+            scratch = directory / f".{name}"
+            shutil.rmtree(scratch, ignore_errors=True)
+            write(run, scratch)
+            scratch.rename(directory / name)
+
+
+def _started(run: Run) -> str:
+    """Return when a run was begun, fit for a name: a trial that is run again is another run."""
+    return "".join(filter(str.isdigit, run.record.get("started") or ""))
 
 
 def write(run: Run, directory: Path) -> None:

@@ -1,101 +1,19 @@
-"""Figures 6.1 to 6.10 of the thesis."""
+"""The thesis's figures by number: rows over the general figures of `labkit.figures`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
+from labkit import figures
 from labkit.errors import nearest
-from labkit.figures.learning import X, learning_curve
-from labkit.figures.scaling import epoch_time, speedup, throughput
-from labkit.figures.style import FigureError
-from labkit.figures.words import only
-
-
-def figure_6_1a(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> Figure:
-    """Draw TensorFlow's accuracy on the training batches while it learns."""
-    return learning_curve("6.1a", steps, only(trials, framework="tensorflow"), x)
-
-
-def figure_6_1b(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> Figure:
-    """Draw MXNet's accuracy on the training batches while it learns."""
-    return learning_curve("6.1b", steps, only(trials, framework="mxnet"), x)
-
-
-def figure_6_2a(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> Figure:
-    """Draw how MXNet learns from very small batches with one worker."""
-    return learning_curve("6.2a", steps, only(trials, framework="mxnet", workers=1), x)
-
-
-def figure_6_2b(steps: pd.DataFrame, trials: pd.DataFrame, x: X = "updates") -> Figure:
-    """Draw how MXNet learns from very small batches with several workers."""
-    mxnet = only(trials, framework="mxnet")
-    several = only(mxnet, workers=mxnet.loc[mxnet["workers"] > 1, "workers"].unique())
-    return learning_curve("6.2b", steps, several, x)
-
-
-def figure_6_3(trials: pd.DataFrame) -> Figure:
-    """Draw the throughput of the CNN over workers, batch 512."""
-    return throughput("6.3", trials)
-
-
-def figure_6_4a(trials: pd.DataFrame) -> Figure:
-    """Draw the throughput of the CNN over workers, batch 256."""
-    return throughput("6.4a", trials)
-
-
-def figure_6_4b(trials: pd.DataFrame) -> Figure:
-    """Draw how long one worker takes for an epoch of the CNN, batches 256 and 512."""
-    return epoch_time("6.4b", only(trials, workers=1), x="batch_size")
-
-
-def figure_6_5a(trials: pd.DataFrame) -> Figure:
-    """Draw the throughput of the CNN over workers, batch 128."""
-    return throughput("6.5a", trials)
-
-
-def figure_6_5b(trials: pd.DataFrame) -> Figure:
-    """Draw how long one worker takes for an epoch of the CNN, batches 128 to 512."""
-    return epoch_time("6.5b", only(trials, workers=1), x="batch_size")
-
-
-def figure_6_6(trials: pd.DataFrame) -> Figure:
-    """Draw the speedup of the CNN over workers, batch 128."""
-    return speedup("6.6", trials)
-
-
-def figure_6_7(trials: pd.DataFrame) -> Figure:
-    """Draw the speedup of the RNN over workers, batch 20."""
-    return speedup("6.7", trials)
-
-
-def figure_6_8a(trials: pd.DataFrame) -> Figure:
-    """Draw the throughput of the RNN over workers, batch 20."""
-    return throughput("6.8a", trials)
-
-
-def figure_6_8b(trials: pd.DataFrame) -> Figure:
-    """Draw how long an epoch of the RNN takes over workers, batch 20."""
-    return epoch_time("6.8b", trials, x="workers")
-
-
-def figure_6_9(trials: pd.DataFrame) -> Figure:
-    """Draw the speedup of the RNN over workers, batch 5."""
-    return speedup("6.9", trials)
-
-
-def figure_6_10a(trials: pd.DataFrame) -> Figure:
-    """Draw the throughput of the RNN over workers, batch 5."""
-    return throughput("6.10a", trials)
-
-
-def figure_6_10b(trials: pd.DataFrame) -> Figure:
-    """Draw how long an epoch of the RNN takes over workers, batch 5."""
-    return epoch_time("6.10b", trials, x="workers")
+from labkit.figures import FigureError, Tables, select
+from labkit.figures.page import Figure
+from labkit.figures.selection import tables
+from labkit.trials import Trial
 
 
 @dataclass(frozen=True)
@@ -104,60 +22,102 @@ class Row:
 
     Attributes
     ----------
-    function : callable
-        Draws it.
-    tables : tuple of str
-        What the function takes: names of the tables of a store.
-    title : str
-    where : mapping of str to tuple
-        The trials it shows, of a store that holds others too: a column's allowed values.
+    number : str
+        As in the thesis; variants of a figure, which the notebooks add, have a word behind it.
+    caption : str
+        What the thesis shows in it.
+    draw : callable
+        One of the general figures.
+    shows : mapping of str to value or tuple
+        What tells its trials from others of the same notebook: a column's value, or values.
+    ran : mapping of str to tuple
+        What the thesis ran for it, which tells its trials from all others that were ever run.
+    x : str, optional
+        What is along the horizontal axis, if it is not the general figure's first choice.
     """
 
-    function: Callable[..., Figure]
-    tables: tuple[str, ...]
-    title: str
-    where: Mapping[str, tuple[Any, ...]]
-
-    def select(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of a table of trials that this figure shows."""
-        for column, values in self.where.items():
-            if column in trials:
-                trials = trials[trials[column].isin(values)]
-        return trials
+    number: str
+    caption: str
+    draw: Callable[..., Figure]
+    shows: Mapping[str, Any] = field(default_factory=dict)
+    ran: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    x: str | None = None
 
 
-def _row(function: Callable[..., Figure], title: str, model: str, *batch_sizes: int, **where: Any):
-    learning = title.startswith("Learning curve")
-    return Row(
-        function,
-        ("steps", "table") if learning else ("table",),
-        title,
-        {"model": (model,), "strategy": ("async-ps",), "batch_size": batch_sizes, **where},
-    )
+def _deployment(results: Any, *, title: str) -> Figure:
+    """Draw the objects of the first trial."""
+    from labkit.thesis.deployment import objects  # whose imports take most of a second
+
+    row = results.table.iloc[0]
+    values = {name: row[name] for name in Trial.model_fields if pd.notna(row[name])}
+    trial = Trial(**{k: v.item() if hasattr(v, "item") else v for k, v in values.items()})
+    return figures.deployment(objects(trial), title=title)
 
 
-_AT = {"learning_rate": (0.025,)}
+TENSORFLOW, MXNET = {"framework": "tensorflow"}, {"framework": "mxnet"}
+ONE, MORE = {"workers": 1}, {"workers": lambda workers: workers > 1}
+
+CNN = {"model": ("lenet5",), "strategy": ("async-ps",)}
+RNN = {"model": ("lstm",), "strategy": ("async-ps",), "initializer": ("default",)}
+LEARNING = CNN | {"batch_size": (512,), "learning_rate": (0.025,)}
+OWN = {"tensorflow": {"initializer": ("xavier",)}, "mxnet": {"initializer": ("uniform",)}}
+BOTH = {"workers": (50,), "initializer": ("xavier", "uniform")}
+HIGHER = {"learning_rate": (0.1, 0.05)}
+SMALL = CNN | OWN["mxnet"] | {"batch_size": (5, 512), "learning_rate": (0.025,)}
+RATES = CNN | {"initializer": ("default",), "learning_rate": (0.025,), "eval_samples": (0,)}
 
 
-FIGURES: dict[str, Row] = {
-    "6.1a": _row(figure_6_1a, "Learning curve, CNN, batch 512, TensorFlow", "lenet5", 512, **_AT),
-    "6.1b": _row(figure_6_1b, "Learning curve, CNN, batch 512, MXNet", "lenet5", 512, **_AT),
-    "6.2a": _row(figure_6_2a, "Learning curve, MXNet, CNN, batch 5, 1 worker", "lenet5", 5),
-    "6.2b": _row(figure_6_2b, "Learning curve, MXNet, CNN, batch 5, more workers", "lenet5", 5),
-    "6.3": _row(figure_6_3, "Throughput, CNN, batch 512", "lenet5", 512),
-    "6.4a": _row(figure_6_4a, "Throughput, CNN, batch 256", "lenet5", 256),
-    "6.4b": _row(figure_6_4b, "Duration, CNN, batch 256 to 512", "lenet5", 256, 512),
-    "6.5a": _row(figure_6_5a, "Throughput, CNN, batch 128", "lenet5", 128),
-    "6.5b": _row(figure_6_5b, "Duration, CNN, batch 128 to 512", "lenet5", 128, 256, 512),
-    "6.6": _row(figure_6_6, "Speedup, CNN, batch 128", "lenet5", 128),
-    "6.7": _row(figure_6_7, "Speedup, RNN, batch 20", "lstm", 20),
-    "6.8a": _row(figure_6_8a, "Throughput, RNN, batch 20", "lstm", 20),
-    "6.8b": _row(figure_6_8b, "Duration, RNN, batch 20", "lstm", 20),
-    "6.9": _row(figure_6_9, "Speedup, RNN, batch 5", "lstm", 5),
-    "6.10a": _row(figure_6_10a, "Throughput, RNN, batch 5", "lstm", 5),
-    "6.10b": _row(figure_6_10b, "Duration, RNN, batch 5", "lstm", 5),
-}
-"""The figures of chapter 6 by their numbers."""
+def _cnn(*sizes: int) -> dict[str, tuple[Any, ...]]:
+    return RATES | {"batch_size": sizes}
+
+
+def _rnn(size: int) -> dict[str, tuple[Any, ...]]:
+    return RNN | {"batch_size": (size,), "learning_rate": (0.05,), "eval_samples": (0,)}
+
+
+_curve, _rate = figures.learning_curve, figures.throughput
+_time, _speedup = figures.epoch_time, figures.speedup
+
+ROWS = (
+    Row("5", "What a trial is in a cluster", _deployment, {},
+        LEARNING | {"batch_size": (128,), "workers": (50,)}),
+    Row("6.1a", "Learning curves, CNN, batch 512, TensorFlow", _curve, TENSORFLOW,
+        LEARNING | OWN["tensorflow"]),
+    Row("6.1b", "Learning curves, CNN, batch 512, MXNet", _curve, MXNET,
+        LEARNING | OWN["mxnet"]),
+    Row("6.1a-initializer", "TensorFlow from two kinds of initial weights", _curve, TENSORFLOW,
+        LEARNING | BOTH),
+    Row("6.1b-initializer", "MXNet from two kinds of initial weights", _curve, MXNET,
+        LEARNING | BOTH),
+    Row("6.1a-rate", "TensorFlow at higher learning rates", _curve, TENSORFLOW,
+        LEARNING | OWN["tensorflow"] | HIGHER),
+    Row("6.1b-rate", "MXNet at higher learning rates", _curve, MXNET,
+        LEARNING | OWN["mxnet"] | HIGHER),
+    Row("6.2a", "Learning curves, MXNet, CNN, batch 5, 1 worker", _curve, MXNET | ONE,
+        SMALL, "samples"),
+    Row("6.2b", "Learning curves, MXNet, CNN, batch 5, 10 workers", _curve, MXNET | MORE,
+        SMALL | {"workers": (10,)}, "samples"),
+    Row("6.2a-updates", "The same as 6.2a, over updates", _curve, MXNET | ONE, SMALL, "updates"),
+    Row("6.2b-updates", "The same as 6.2b, over updates", _curve, MXNET | MORE,
+        SMALL | {"workers": (10,)}, "updates"),
+    Row("6.3", "Throughput, CNN, batch 512", _rate, {}, _cnn(512)),
+    Row("6.4a", "Throughput, CNN, batch 256", _rate, {}, _cnn(256)),
+    Row("6.4b", "Time per epoch, CNN, 1 worker, batch 256 and 512", _time, ONE,
+        _cnn(256, 512), "batch_size"),
+    Row("6.5a", "Throughput, CNN, batch 128", _rate, {}, _cnn(128)),
+    Row("6.5b", "Time per epoch, CNN, 1 worker, batch 128 to 512", _time, ONE,
+        _cnn(128, 256, 512), "batch_size"),
+    Row("6.6", "Speedup, CNN, batch 128", _speedup, {}, _cnn(128)),
+    Row("6.7", "Speedup, RNN, batch 20", _speedup, {}, _rnn(20)),
+    Row("6.8a", "Throughput, RNN, batch 20", _rate, {}, _rnn(20)),
+    Row("6.8b", "Time per epoch, RNN, batch 20", _time, {}, _rnn(20)),
+    Row("6.9", "Speedup, RNN, batch 5", _speedup, {}, _rnn(5)),
+    Row("6.10a", "Throughput, RNN, batch 5", _rate, {}, _rnn(5)),
+    Row("6.10b", "Time per epoch, RNN, batch 5", _time, {}, _rnn(5)),
+)  # fmt: skip
+
+FIGURES = {row.number: row for row in ROWS}
+"""The figures of chapters 5 and 6 by their numbers."""
 
 
 def find(number: str) -> Row:
@@ -174,3 +134,64 @@ def find(number: str) -> Row:
             f"(known: {', '.join(FIGURES)})"
         )
     return FIGURES[number]
+
+
+def shown(number: str, results: Any) -> Tables:
+    """Return the trials that a figure shows, of what its notebook has measured.
+
+    Parameters
+    ----------
+    number : str
+    results : object or DataFrame
+        What `measure` returned, or a table of trials.
+    """
+    chosen = tables(results)
+    for column, value in find(number).shows.items():
+        if callable(value):
+            there = chosen.table[column].unique()
+            value = [each for each in there if value(each)]
+            if not value:
+                raise FigureError(f"figure {number}: {column} is {', '.join(map(str, there))} only")
+        chosen = select(chosen, **{column: value})
+    return chosen
+
+
+def as_in_the_thesis(number: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of a figure out of all that were ever run: those with its settings.
+
+    Raises
+    ------
+    FigureError
+        If there are none.
+    """
+    row = find(number)
+    kept = table
+    for column, values in row.ran.items():
+        kept = kept[kept[column].isin(values)]
+        if kept.empty:
+            raise FigureError(
+                f"figure {number}: no trial was run as in the thesis, with {column} "
+                f"{' or '.join(map(str, values))}; --profile NAME draws what the notebook of a "
+                "profile shows"
+            )
+    return kept
+
+
+def draw(number: str, results: Any) -> Figure:
+    """Draw a figure of the thesis: the one way, for notebooks, the command and what is published.
+
+    Parameters
+    ----------
+    number : str
+        Such as ``6.3``, or ``6.1b-initializer``.
+    results : object or DataFrame
+        What `measure` returned, or a table of trials.
+
+    Raises
+    ------
+    FigureError
+        If there is no such figure, or nothing to draw.
+    """
+    row = find(number)
+    more = {"x": row.x} if row.x else {}
+    return row.draw(shown(number, results), title=f"{number.partition('-')[0]} {{}}", **more)

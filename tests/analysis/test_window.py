@@ -1,0 +1,178 @@
+"""The window in which all workers train."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit import analysis
+from labkit.analysis.equations import MetricError
+from labkit.analysis.window import Progress
+
+
+def close(value, rel=1e-6):
+    return pytest.approx(value, rel=rel, abs=1e-12)
+
+
+def test_window_of_two_workers_by_hand():
+    a = Progress([0, 1, 2, 3, 4], [0, 100, 200, 300, 400])
+    b = Progress([0, 2, 5], [0, 100, 400])
+    window = analysis.window([a, b])
+    assert (window.begin, window.end) == (0, 4)
+    # b: two thirds of the way from 100 samples to 400 when a ends, so 300 in 4 s.
+    assert window.rates == close([100, 75])
+    assert window.samples_per_second == close(175)
+    assert window.imbalance == close(25 / 87.5)
+    assert math.isnan(window.variation)  # b has a single step window in it
+
+
+def test_pauses_are_no_training_time():
+    a = Progress([0, 1, 3], [0, 10, 20])
+    b = Progress([0, 1, 4], [0, 10, 30], pauses=[(1, 2)])
+    window = analysis.window([a, b])
+    # b trained for 2 of the 3 s: 10 samples in the first, half of the next 20 in the last.
+    assert window.rates == close([20 / 3, 10])
+
+
+def test_a_pause_counts_only_as_far_as_it_lies_in_the_window():
+    a = Progress([0, 2], [0, 20])
+    b = Progress([0, 1, 9], [0, 10, 30], pauses=[(1, 7), (8, 8.5)])
+    assert analysis.window([a, b]).rates == close([10, 10])
+
+
+def test_variation_of_cases_by_hand():
+    # Slices of 10, 20, 10 and 20 samples a second: mean 15, standard deviation root(100 / 3).
+    uneven = Progress([0, 1, 2, 3, 4], [0, 10, 30, 40, 60])
+    assert uneven.rates(end=4, slices=4) == close([10, 20, 10, 20])
+    assert analysis.window([uneven]).variation == close(math.sqrt(100 / 3) / 15)
+    # It is the total that counts: where one is slow while the other is fast, it does not vary.
+    other = Progress([0, 1, 2, 3, 4], [0, 20, 30, 50, 60])
+    assert analysis.window([uneven, other]).variation == close(0)
+
+
+def test_variation_takes_ten_slices_and_four_step_windows():
+    t = np.arange(21)
+    samples = np.concatenate([[0], np.cumsum(np.tile([10, 20], 10))])
+    assert analysis.window([Progress(t, samples)]).variation == close(0)  # two in each slice
+    assert analysis.window([Progress(t[:6], samples[:6])]).variation > 0.2
+    assert analysis.window([Progress(t[:5], samples[:5])]).variation > 0.2
+    assert math.isnan(analysis.window([Progress(t[:4], samples[:4])]).variation)
+
+
+increments = st.lists(st.tuples(st.floats(0.01, 2), st.integers(1, 500)), min_size=1, max_size=25)
+
+
+@st.composite
+def progresses(draw):
+    steps = np.array(draw(increments))
+    t, samples = np.cumsum(np.vstack([[0, 0], steps]), axis=0).T
+    return Progress(t, samples)
+
+
+teams = st.lists(progresses(), min_size=1, max_size=5)
+
+
+def same(one, other):
+    return other == pytest.approx(one, rel=1e-6, nan_ok=True)
+
+
+@given(teams, st.floats(0.1, 100))
+def test_scaling_time_scales_rates(workers, k):
+    before = analysis.window(workers)
+    after = analysis.window([Progress(w.t * k, w.samples) for w in workers])
+    assert after.end == close(before.end * k)
+    assert after.rates == close(before.rates / k)
+    assert after.samples_per_second == close(before.samples_per_second / k)
+    assert after.imbalance == pytest.approx(before.imbalance, rel=1e-6, abs=1e-6)
+    assert after.variation == pytest.approx(before.variation, abs=1e-6, nan_ok=True)
+
+
+@given(teams, st.integers(2, 9))
+def test_scaling_samples_scales_rates(workers, k):
+    before = analysis.window(workers)
+    after = analysis.window([Progress(w.t, w.samples * k) for w in workers])
+    assert after.rates == close(before.rates * k)
+    assert after.imbalance == pytest.approx(before.imbalance, rel=1e-6, abs=1e-6)
+
+
+@given(teams, st.randoms())
+def test_the_order_of_workers_is_irrelevant(workers, random):
+    before, after = analysis.window(workers), analysis.window(random.sample(workers, len(workers)))
+    assert sorted(after.rates) == close(sorted(before.rates))
+    assert after.end == before.end
+    assert after.samples_per_second == close(before.samples_per_second)
+    assert after.imbalance == close(before.imbalance)
+    assert after.variation == pytest.approx(before.variation, abs=1e-9, nan_ok=True)
+
+
+@given(st.lists(st.tuples(increments, st.floats(1, 1000)), min_size=1, max_size=5))
+def test_constant_rates_are_found_however_events_are_spaced(workers):
+    progress = []
+    for steps, rate in workers:
+        t = np.concatenate([[0], np.cumsum([seconds for seconds, _ in steps])])
+        progress.append(Progress(t, rate * t))
+    window = analysis.window(progress)
+    rates = np.array([rate for _, rate in workers])
+    assert window.rates == close(rates)
+    assert window.samples_per_second == close(rates.sum())
+    assert window.imbalance == pytest.approx((rates.max() - rates.min()) / rates.mean(), abs=1e-6)
+    assert not window.variation > 1e-6
+
+
+@given(progresses(), st.floats(0, 1), st.floats(0.01, 100))
+def test_a_pause_that_shifts_what_follows_leaves_the_rates(worker, where, length):
+    begin = float(worker.t[int(where * (len(worker.t) - 2))])  # any point but the last
+    later = worker.t + length * (worker.t > begin)
+    before = analysis.window([worker])
+    after = analysis.window([Progress(later, worker.samples, [(begin, begin + length)])])
+    assert after.end == close(before.end + length)
+    assert same(before.rates, after.rates)
+    assert after.variation == pytest.approx(before.variation, abs=1e-6, nan_ok=True)
+
+
+@given(teams)
+def test_the_window_ends_with_the_first_worker(workers):
+    window = analysis.window(workers)
+    assert window.end == min(worker.t[-1] for worker in workers)
+    first = next(i for i, worker in enumerate(workers) if worker.t[-1] == window.end)
+    assert window.rates[first] == close(workers[first].samples[-1] / window.end)
+    assert window.imbalance >= 0
+
+
+@pytest.mark.parametrize(
+    ("workers", "message"),
+    [
+        ([], "no worker"),
+        ([Progress([0], [0])], "worker 0 did not train"),
+        ([Progress([0, 1], [0, 9]), Progress([0], [0])], "worker 0 did not train"),
+        ([Progress([0, 1], [0, 9]), Progress([0, 3], [0, 9], [(0, 2)])], "worker 1 did not train"),
+        ([Progress([0, 1], [0, 0])], "no sample was trained on"),
+    ],
+)
+def test_where_not_all_train_there_is_no_window(workers, message):
+    with pytest.raises(MetricError, match=message):
+        analysis.window(workers)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (([], []), "0 times"),
+        (([0, 1], [0]), "2 times for 1 counts"),
+        (([1, 2], [0, 5]), "begins at 1"),
+        (([0, 2], [3, 5]), "with 3 samples"),
+        (([0, 1, 1], [0, 1, 2]), "times do not rise"),
+        (([0, math.nan], [0, 1]), "times do not rise"),
+        (([0, 1, 2], [0, 5, 4]), "samples falls"),
+        (([0, 1], [0, math.nan]), "samples falls, or is not a number"),
+        (([0, 9], [0, 1], [(2, 1)]), "ends before it begins"),
+        (([0, 9], [0, 1], [(1, 3), (2, 4)]), "overlaps"),
+        (([0, 9], [0, 1], [(-1, 3)]), "before the barrier"),
+        (([0, 0.7, 3.3, 9], [0, 1, 2, 3], [(0.1, 7.7)]), "during a pause"),
+    ],
+)
+def test_what_is_no_progress_is_an_error(values, message):
+    with pytest.raises(MetricError, match=message):
+        Progress(*values)
