@@ -23,7 +23,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from labkit import settings
 from labkit.errors import LabkitError
@@ -117,22 +117,7 @@ class Store:
         LabkitError
             If the directory cannot be written or has too little room, now or later on.
         """
-        try:
-            locks = self.root / ".locks"
-            locks.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(self.root).free
-            if free < LEAST_ROOM:
-                raise LabkitError(
-                    f"{self.root} has {free / 2**20:.1f} MiB free; a trial needs "
-                    f"{LEAST_ROOM >> 20} MiB. Make room, or set {OUTPUTS} to another directory."
-                )
-            lock = (locks / self.name(trial)).open("w")
-        except OSError as error:
-            raise LabkitError(
-                f"{self.root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory "
-                "that can."
-            ) from None
-        with lock:
+        with _lock(self.root, self.name(trial)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._clean_up()
             scratch = self.root / ".scratch" / self.name(trial)
@@ -198,6 +183,23 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r}, {self.launcher!r})"
+
+
+def _lock(root: Path, name: str) -> IO[str]:
+    """Open the lock of a run, where there is room for one."""
+    try:
+        (root / ".locks").mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(root).free
+        if free < LEAST_ROOM:
+            raise LabkitError(
+                f"{root} has {free / 2**20:.1f} MiB free; a trial needs "
+                f"{LEAST_ROOM >> 20} MiB. Make room, or set {OUTPUTS} to another directory."
+            )
+        return (root / ".locks" / name).open("w")
+    except OSError as error:
+        raise LabkitError(
+            f"{root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory that can."
+        ) from None
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ import hashlib
 import inspect
 import json
 import textwrap
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -29,17 +28,10 @@ from pydantic import (
 
 from labkit import datasets
 from labkit.errors import LabkitError, nearest
+from labkit.trials import rules
 from labkit.trials.frameworks import FRAMEWORKS
-from labkit.trials.models import MODELS, Model, ModelError
+from labkit.trials.models import MODELS, Model
 from labkit.trials.strategies import STRATEGIES
-
-TABLES = {
-    "framework": FRAMEWORKS,
-    "model": MODELS,
-    "dataset": datasets.DATASETS,
-    "strategy": STRATEGIES,
-}
-"""The fields of a trial that name a row of a table."""
 
 
 class TrialError(LabkitError, ValueError):
@@ -47,14 +39,7 @@ class TrialError(LabkitError, ValueError):
 
 
 class Trial(BaseModel):
-    """One training run.
-
-    Raises
-    ------
-    TrialError
-        With every mistake in one message: the field, the value, what is allowed, and for a
-        mistyped name the nearest one.
-    """
+    """One training run; the end of this file adds the fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -65,8 +50,8 @@ class Trial(BaseModel):
     workers: int = Field(1, ge=1, description="replicas that train")
     servers: int = Field(
         ge=0,
-        description="parameter servers; default as in the thesis: one in all, or one beside each "
-        "worker, as the framework has it",
+        description="parameter servers; default: one in all, or one beside each worker, as the "
+        "framework has it",
     )
     batch_size: int = Field(ge=1, description="samples per step: images, or sequences of 30 words")
     learning_rate: float = Field(gt=0, description="of plain SGD")
@@ -85,8 +70,8 @@ class Trial(BaseModel):
     )
     loss_over_time: Literal["default", "mean", "sum"] = Field(
         "default",
-        description="how the gradient is taken over the time steps of a sample; the framework's "
-        "own (tensorflow: mean, mxnet: sum), or the same for both",
+        description="how the gradient is taken over a sample's time steps; default: the "
+        "framework's own (tensorflow: mean, mxnet: sum)",
     )
     eval_samples: int | None = Field(
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
@@ -105,95 +90,19 @@ class Trial(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: dict[str, Any]) -> dict[str, Any]:
-        # Defaults that depend on other fields; a wrong value there is reported by its own field.
-        values = {name: value for name, value in values.items() if value is not None}
-        try:
-            dataset = Model.named(str(values.get("model"))).datasets[0]
-        except ModelError:
-            dataset = next(iter(datasets.DATASETS))
-        strategy = STRATEGIES.get(str(values.get("strategy", "async-ps")))
-        framework = FRAMEWORKS.get(str(values.get("framework")))
-        workers = values.get("workers", 1)
-        servers = 1
-        if strategy and not strategy.has_servers:
-            servers = 0
-        elif framework and framework.servers_per_worker and type(workers) is int:
-            servers = max(workers, 1)
-        return {"dataset": dataset, "servers": servers} | values
+        return rules.fill_in({k: value for k, value in values.items() if value is not None})
 
-    @field_validator("framework", "dataset", "strategy")
+    @field_validator(*rules.TABLES)
     @classmethod
-    def _is_in_its_table(cls, value: str, field: ValidationInfo) -> str:
-        known = TABLES[field.field_name]
-        if value not in known:
-            raise ValueError(
-                f"{field.field_name}: {value!r}{nearest(value, known)}; "
-                f"allowed: {', '.join(known)}"
-            )
-        return value
-
-    @field_validator("model")
-    @classmethod
-    def _is_a_model(cls, value: str) -> str:
-        try:
-            _ = Model.named(value).frameworks
-        except ModelError as error:
-            raise ValueError(f"model: {error}") from None
+    def _is_known(cls, value: str, field: ValidationInfo) -> str:
+        rules.check_name(field.field_name, value)
         return value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if wrong := [*self._wrong_names(), *self._wrong_numbers()]:
-            raise ValueError("\n".join(wrong))
+        if mistakes := list(rules.mistakes(self)):
+            raise ValueError("\n".join(mistakes))
         return self
-
-    def _wrong_names(self) -> Iterable[str]:
-        """Say which rows of the tables do not go together."""
-        if self.dataset not in self.network.datasets:
-            yield (
-                f"dataset: {self.dataset!r} is nothing for model {self.model!r}; "
-                f"allowed: {', '.join(self.network.datasets)}"
-            )
-        if self.framework not in self.network.frameworks:
-            able = [name for name in self.network.frameworks if name in FRAMEWORKS]
-            yield (
-                f"framework: model {self.model!r} defines no function {self.framework!r}; "
-                f"allowed: {', '.join(able) or 'none'}"
-            )
-        able = FRAMEWORKS[self.framework].strategies
-        if self.strategy not in able:
-            yield (
-                f"strategy: {self.strategy!r} is nothing that {self.framework} does; "
-                f"allowed: {', '.join(able)}"
-            )
-        if self.loss_over_time != "default" and self.network.time_steps == 1:
-            yield (
-                f"loss_over_time: {self.loss_over_time!r} with model {self.model!r}, which has "
-                "no time steps; allowed: 'default'"
-            )
-
-    def _wrong_numbers(self) -> Iterable[str]:
-        """Say which numbers cannot be, given the others."""
-        if (self.epochs is None) == (self.steps is None):
-            given = "neither is" if self.epochs is None else "both are"
-            yield f"epochs, steps: give one of them; {given} given"
-        samples = datasets.samples(self.dataset)
-        if self.batch_size > samples:
-            yield (
-                f"batch_size: {self.batch_size} is more than the {samples} training samples "
-                f"of {self.dataset}; allowed: 1 to {samples}"
-            )
-        strategy = STRATEGIES[self.strategy]
-        if strategy.most_workers and self.workers > strategy.most_workers:
-            most = "1" if strategy.most_workers == 1 else f"1 to {strategy.most_workers}"
-            yield f"workers: {self.workers} with strategy {self.strategy!r}; allowed: {most}"
-        if strategy.has_servers and self.servers < 1:
-            yield f"servers: {self.servers} with strategy {self.strategy!r}; allowed: 1 or more"
-        if self.servers and not strategy.has_servers:
-            yield (
-                f"servers: {self.servers} with strategy {self.strategy!r}, which has none; "
-                "allowed: 0"
-            )
 
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)
@@ -202,8 +111,7 @@ class Trial(BaseModel):
         return isinstance(other, Trial) and self.digest == other.digest
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
-        return f"Trial({given})"
+        return f"Trial({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
 
     __str__ = __repr__
 
@@ -279,8 +187,8 @@ class Trial(BaseModel):
 
 def choices(field: str) -> tuple[str, ...]:
     """Return the values that a field of `Trial` may have, by name; empty if it is not limited."""
-    if field in TABLES:
-        return tuple(TABLES[field])
+    if field in rules.TABLES:
+        return tuple(rules.TABLES[field])
     return tuple(v for v in get_args(Trial.model_fields[field].annotation) if isinstance(v, str))
 
 
@@ -313,7 +221,7 @@ def _explain(error: ValidationError) -> str:
             lines.append(f"{field}: {value!r}; allowed: {words.format(finding['ctx'][bound])}")
         elif kind == "value_error":
             lines.append(str(finding["ctx"]["error"]))
-        elif field in TABLES:
+        elif field in rules.TABLES:
             lines.append(f"{field}: {value!r}; allowed: {', '.join(choices(field))}")
         else:
             wanted = finding["msg"].removeprefix("Input should be ")
@@ -344,8 +252,8 @@ def _parameters() -> str:
         allowed = " or ".join(map(repr, get_args(field.annotation)))
         lines.append(f"{name} : {allowed if 'Literal' in str(field.annotation) else kind}")
         text = field.description[0].upper() + field.description[1:]
-        if name in TABLES:
-            text += f" ({', '.join(TABLES[name])})"
+        if name in rules.TABLES:
+            text += f" ({', '.join(rules.TABLES[name])})"
         lines += textwrap.wrap(f"{text}.", 92, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(["Parameters", "----------", *lines])
 

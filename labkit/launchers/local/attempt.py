@@ -102,14 +102,9 @@ class Attempt:
                 self.processes.spawn(
                     f"{role}-{index}",
                     shared + place(role, index, hosts),
-                    self._cores_of(role, index, usable),
+                    _cores_of(self.trial, role, index, usable),
                     self.directory,
                 )
-
-    def _cores_of(self, role: str, index: int, usable: list[int]) -> list[int]:
-        if role != "worker" and not (role == "server" and beside_workers(self.trial)):
-            return usable
-        return sorted(cores.take(usable, index * self.trial.threads, self.trial.threads))
 
     def _wait(self, deadline: float) -> None:
         progressed = time.monotonic()
@@ -189,6 +184,13 @@ class Attempt:
         late = self.processes.running()
         states = ", ".join(f"{name} {self.tracker.phase(name)}" for name in late)
         raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}.")
+
+
+def _cores_of(trial: Trial, role: str, index: int, usable: list[int]) -> list[int]:
+    """Return the processors of a replica, of those that may be used."""
+    if role != "worker" and not (role == "server" and beside_workers(trial)):
+        return usable
+    return sorted(cores.take(usable, index * trial.threads, trial.threads))
 
 
 def _oom_kills() -> int:
