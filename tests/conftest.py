@@ -18,6 +18,8 @@ from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
+pytest_plugins = ["kinds"]
+
 # On a machine with other work an example may well take longer than hypothesis expects.
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -47,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_place(tmp_path_factory):
+def own_directories(tmp_path_factory):
     """Keep outputs, and the lock of those who measure on this machine, to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("tmp")
@@ -76,7 +78,7 @@ def datasets():
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory, own_place, datasets):
+def warm(tmp_path_factory, own_directories, datasets):
     """Import each framework once for all trials of all tests, also those of their subprocesses."""
     directory = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch, WarmProcesses(directory) as processes:

@@ -1,21 +1,16 @@
-"""What is published."""
+"""Publish a book: its pages and figures, and the tables of its trials."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labkit.book.plan import BookError, plan
 from labkit.runs import Results, Run, Store
 from labkit.settings import NOTEBOOKS, REFERENCE, outputs
 
-if TYPE_CHECKING:
-    pass
 
-def publish(
-    profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS
-) -> Path:
+def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS) -> Path:
     """Copy a finished book, with the tables of its trials, to where it is published.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import launcher_option
 from labkit.cli.results import read_table
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
@@ -38,13 +39,14 @@ examples:
   labkit figure 6.3                     of the thesis, from all runs of this machine
   labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
   labkit figure 6.1b-initializer --reference   from the published ones
+  labkit figure 6.3 --batch-size 64     as in the thesis but for its batch size
   labkit figure throughput --model lenet5 --batch-size 128,256 --panels batch_size
   labkit figure learning-curve --framework mxnet --x t --output curve.svg"""
 )
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@click.option("--launcher", default="local", show_default=True, help="Where it was run.")
+@launcher_option("Where the trials were run.")
 @click.option("--x", help="The field along the horizontal axis, if not the usual one.")
 @click.option("--lines", metavar="FIELD,...", help="What tells lines apart; default: what varies.")
 @click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")
@@ -70,31 +72,20 @@ def figure(
             style[name] = style[name].replace("-", "_").split(",")
     wanted = {name: ",".join(texts).split(",") for name, texts in options.items() if texts}
 
-    from labkit import figures, thesis
+    from labkit import figures
+    from labkit.thesis.figures import draw
 
     general = which in KINDS
     if not general:
         _check(which, style)
     elif profile:
         raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
-    source = _Source(reference, launcher)
-    table = source.table
-    if not general and (profile or reference):
-        from labkit.book.plan import home
-
-        place = home(profile, launcher) if profile else REFERENCE
-        table = table[table["trial"].isin(_shown_in(place, which))]
-    elif not general and not wanted:
-        table = thesis.figures.as_in_the_thesis(which, table)
-    chosen = figures.Tables(table, source)
-    if wanted:
-        values = {name: _values(table[name], texts) for name, texts in wanted.items()}
-        chosen = figures.select(chosen, **values)
+    chosen = _trials(which, profile, reference, launcher, wanted)
     try:
         if general:
             drawn = getattr(figures, which.replace("-", "_"))(chosen, **style)
         else:
-            drawn = thesis.figures.draw(which, chosen)
+            drawn = draw(which, chosen)
     except figures.AmbiguousFigure as error:
         option = f"--{error.column.replace('_', '-')} {error.values[0]}"
         more = f", and --lines {error.column} draws a line for each" if general else ""
@@ -108,6 +99,27 @@ def figure(
         click.echo(path)
 
 
+def _trials(
+    which: str, profile: str | None, reference: bool, launcher: str, wanted: dict[str, list[str]]
+) -> Any:
+    """Return the trials that a figure is to show, of those that were kept or published."""
+    from labkit.book.plan import home
+    from labkit.figures import Tables, select
+    from labkit.thesis.figures import as_in_the_thesis
+
+    source = _Source(reference, launcher)
+    table = source.table
+    if which in KINDS:
+        pass
+    elif profile or reference:
+        shown = home(profile, launcher) if profile else REFERENCE
+        table = table[table["trial"].isin(_shown_in(shown, which))]
+    else:
+        table = as_in_the_thesis(which, table, but=wanted)
+    values = {name: _values(table[name], texts) for name, texts in wanted.items()}
+    return select(Tables(table, source), **values)
+
+
 def _check(number: str, style: dict[str, Any]) -> None:
     """Refuse a figure that is none, and options that a figure of the thesis does not have."""
     from labkit.thesis.figures import FIGURES
@@ -115,7 +127,8 @@ def _check(number: str, style: dict[str, Any]) -> None:
     if number not in FIGURES:
         known = [*FIGURES, *KINDS]
         raise LabkitError(
-            f"figure {number!r}: no such figure{nearest(number, known)} (known: {', '.join(known)})"
+            f"figure {number!r}: no such figure{nearest(number, known)} "
+            f"(known: {', '.join(known)})"
         )
     if style:
         raise LabkitError(

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.process
 
 TRAINER = """
 import argparse, json, os, signal, sys, threading, time
+
+pytestmark = pytest.mark.process
 parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")
@@ -265,6 +267,12 @@ def test_a_worker_has_no_more_before_it_knows_its_place(start):
     job = {"hosts": hosts, "coordinator": "scheduler", "cores_per_worker": 1}  # and nobody answers
     worker = start(["worker"], do={"worker": "print('has', *os.sched_getaffinity(0))"}, **job)
     assert f"worker-0| has {USABLE[0]}" in worker.end()[1]
+
+
+def test_workers_without_servers_coordinate_themselves(start):
+    hosts = {"worker": ["localhost:9001"]}
+    job = {"hosts": hosts, "coordinator": "worker", "cores_per_worker": 1}
+    assert bound(start(["worker"], do={"worker": BUSY}, **job)) == after(0)
 
 
 def test_a_worker_alone_needs_nobody(start):

@@ -21,6 +21,8 @@ from labkit.trials.models import MODELS, Model
 
 pytestmark = pytest.mark.unit
 
+pytestmark = pytest.mark.unit
+
 GOOD = {
     "framework": "mxnet",
     "model": "lenet5",
