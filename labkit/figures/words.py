@@ -6,13 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-NAMES = {"tensorflow": "TensorFlow", "mxnet": "MXNet", "lenet5": "CNN", "lstm": "RNN"}
-"""What figures call frameworks and models."""
+from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS
 
 
 def name_of(value: str) -> str:
     """Return what figures call a framework or a model."""
-    return NAMES.get(value, value)
+    row = FRAMEWORKS.get(value) or MODELS.get(value)
+    return row.title if row else value
 
 
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:

@@ -1,0 +1,178 @@
+"""A framework, a strategy and models of a user's own: a file and a row each."""
+
+from labkit.trials.frameworks import FRAMEWORKS, Framework
+from labkit.trials.models import MODELS, Model
+from labkit.trials.strategies import STRATEGIES, Strategy
+
+TRAINER = '''
+"""Train with numpy: a linear layer, by the gradient written out by hand."""
+
+import socket
+import time
+
+import numpy as np
+
+from labkit.replicas import checksum, loop
+from labkit.replicas.arguments import parse
+
+if __name__ == "__main__":
+    ARGS = parse()
+
+CODE = checksum(__file__)
+
+
+class Layers:
+    """What a model is built from: a linear layer, whose weights and last inputs are kept."""
+
+    def __init__(self, seed):
+        self.random = np.random.RandomState(seed)
+        self.weights = None
+
+    def linear(self, inputs, classes):
+        if self.weights is None:
+            self.weights = self.random.uniform(-0.01, 0.01, (inputs.shape[1], classes))
+        self.inputs = inputs
+        return inputs @ self.weights
+
+
+class Worker(loop.Network):
+    """A model that trains alone; it meets the others at the barrier only."""
+
+    def __init__(self, args, model, data):
+        self.args, self.model = args, model
+        self.layers = Layers(args.seed)
+
+    def _forward(self, inputs, labels):
+        scores = self.model.numpy(self.layers, inputs)
+        scores -= scores.max(axis=1, keepdims=True)
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        losses = -np.log(np.maximum(shares[np.arange(len(labels)), labels], 1e-30))
+        return shares, losses, shares.argmax(axis=1) == labels
+
+    def _step(self, inputs, labels, rate):
+        shares, losses, hits = self._forward(inputs, labels)
+        shares[np.arange(len(labels)), labels] -= 1
+        self.layers.weights -= rate * self.layers.inputs.T @ shares / len(labels)
+        return float(losses.mean()), float(hits.mean())
+
+    def train(self, inputs, labels):
+        return self._step(inputs, labels, self.args.learning_rate)
+
+    def warm_up(self, inputs, labels):
+        self._step(inputs, labels, 0.0)
+
+    def evaluate(self, inputs, labels):
+        return self._forward(inputs, labels)[1:]
+
+    def finish(self):
+        pass
+
+    def barrier(self):
+        """Wait until all have come to the first worker."""
+        host, _, port = self.args.hosts["worker"][0].rpartition(":")
+        others = len(self.args.hosts["worker"]) - 1
+        if self.args.index == 0:
+            with socket.create_server(("", int(port))) as server:
+                met = [server.accept()[0] for _ in range(others)]
+            for connection in met:
+                connection.close()
+            return
+        while True:
+            try:
+                with socket.create_connection((host, int(port))) as connection:
+                    connection.recv(1)
+                return
+            except OSError:  # it does not listen yet
+                time.sleep(0.01)
+
+    def close(self):
+        pass
+
+
+def main(args):
+    loop.main(args, {}, CODE, Worker, None)
+
+
+if __name__ == "__main__":
+    main(ARGS)
+'''
+
+SOFTMAX = '''
+"""A softmax regression."""
+
+DATASETS = ("mnist",)
+METRIC = "accuracy"
+EVAL_BATCH = 500
+
+
+def numpy(layers, images):
+    """Build it from images of shape (batch, 28, 28)."""
+    return layers.linear(images.reshape(len(images), -1), 10)
+'''
+
+MLP = '''
+"""A multilayer perceptron with one hidden layer."""
+
+DATASETS = ("mnist", "fashion-mnist")
+METRIC = "accuracy"
+EVAL_BATCH = 500
+
+UNITS = 64
+
+
+def mxnet(mx, images):
+    """Build it from images of shape (batch, 28, 28)."""
+    hidden = mx.sym.FullyConnected(mx.sym.Flatten(images), num_hidden=UNITS)
+    return mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="relu"), num_hidden=10)
+
+
+def tensorflow(tf, images):
+    """Build it from images of shape (batch, 28, 28)."""
+    first = tf.get_variable("first", [28 * 28, UNITS])
+    bias = tf.get_variable("bias", [UNITS], initializer=tf.zeros_initializer())
+    second = tf.get_variable("second", [UNITS, 10])
+    hidden = tf.nn.relu(tf.matmul(tf.reshape(images, [-1, 28 * 28]), first) + bias)
+    return tf.matmul(hidden, second)
+'''
+
+CHANCE = 10
+"""Percent that are right by chance, of ten classes."""
+
+NUMPY = {
+    "framework": "numpy",
+    "strategy": "local-sgd",
+    "batch_size": 100,
+    "learning_rate": 0.1,
+    "steps": 300,
+    "eval_samples": 2000,
+}
+"""What a trial of the added framework needs beside a model and workers."""
+
+PERCEPTRON = {
+    "workers": 2,
+    "batch_size": 50,
+    "learning_rate": 0.1,
+    "steps": 200,
+    "initializer": "xavier",
+    "eval_samples": 2000,
+}
+"""What a trial of `MLP` needs beside a framework."""
+
+
+def add_framework(folder, patch):
+    """Add a framework, ``numpy``, and a strategy that it can do: a file and two rows."""
+    (folder / "train_numpy.py").write_text(TRAINER)
+    patch.setitem(STRATEGIES, "local-sgd", Strategy(
+        "local-sgd", "workers that each train a network of their own", roles=("worker",),
+    ))  # fmt: skip
+    patch.setitem(FRAMEWORKS, "numpy", Framework(
+        "numpy", "NumPy", modules=("numpy",), strategies=("local-sgd",), scheduler=False,
+        servers_per_worker=False, servers_end_themselves=True,
+        trainer=folder / "train_numpy.py", recipe=FRAMEWORKS["mxnet"].recipe,
+    ))  # fmt: skip
+
+
+def add_model(folder, patch):
+    """Add a model, ``softmax``: a file among labkit's own, and a row."""
+    (folder / "softmax.py").write_text(SOFTMAX)
+    patch.setitem(MODELS, "softmax", Model("softmax", "SR", folder / "softmax.py"))

@@ -1,0 +1,42 @@
+"""What users add runs in pods as it does locally: nothing of it is in an image."""
+
+import pytest
+from extensions import CHANCE, MLP, NUMPY, PERCEPTRON, SOFTMAX, add_framework, add_model
+
+from labkit import Sweep, measure, summarise
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def added(namespace, tmp_path, monkeypatch):
+    """Have the framework, the strategy and the model; MXNet's image has all that they need."""
+    add_framework(tmp_path, monkeypatch)
+    add_model(tmp_path, monkeypatch)
+    (tmp_path / "mine.py").write_text(SOFTMAX)
+    monkeypatch.chdir(tmp_path)
+    namespace.configure(image="localhost/labkit-mxnet:{tag}")
+
+
+@pytest.mark.usefixtures("added", "datasets", "once")
+def test_a_framework_a_strategy_and_a_model_of_ones_own(store):
+    sweep = Sweep.grid(workers=2, model=["softmax", "mine.py"], **NUMPY)
+    there = measure(sweep, "kubernetes", store=store)
+    here = measure(sweep, store=store)
+    assert there.table.status.tolist() == ["finished"] * 2
+    assert set(there.table.framework) == {"numpy"} and set(there.table.strategy) == {"local-sgd"}
+    assert there.table.model.tolist() == ["softmax", "mine.py"]
+    assert (there.table.accuracy > 5 * CHANCE).all()
+    assert there.table.accuracy.tolist() == pytest.approx(here.table.accuracy.tolist(), rel=1e-2)
+    assert summarise(there.table, "accuracy").launcher.unique().tolist() == ["kubernetes"]
+
+
+@pytest.mark.usefixtures("namespace", "once")
+def test_a_learners_model_in_both_frameworks(store, tmp_path, monkeypatch):
+    (tmp_path / "my_mlp.py").write_text(MLP)
+    monkeypatch.chdir(tmp_path)
+    sweep = Sweep.grid(framework=["mxnet", "tensorflow"], model="my_mlp.py", **PERCEPTRON)
+    table = measure(sweep, "kubernetes", store=store).table
+    assert table.framework.tolist() == ["mxnet", "tensorflow"]
+    assert (table.status == "finished").all() and (table.model == "my_mlp.py").all()
+    assert (table.accuracy > 5 * CHANCE).all()
