@@ -21,7 +21,7 @@ import psutil
 from support.cluster import own_namespace
 from support.script import options, parse, print_machine
 
-from labkit.launchers.kubernetes.api import CONNECTIONS
+from labkit.launchers.kubernetes.connection import CONNECTIONS
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
 from labkit.replicas.events import Event
 from labkit.runs import Run
