@@ -25,8 +25,18 @@ lint: $(READY) ## check the style of the code, and that notebooks hold no output
 	$(BIN)/ruff check
 	find notebooks templates -name '*.ipynb' -exec $(BIN)/nbstripout --verify {} +
 
-bench: $(READY) ## run the benchmarks
-	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+# Those whose cluster LABKIT_TEST_CLUSTER has to name, or they are left out.
+ON_CLUSTER := control_plane launchers logs startup
+LOCALLY := $(filter-out $(ON_CLUSTER),$(basename $(notdir $(wildcard benchmarks/*.py))))
+
+bench: $(READY) ## run the benchmarks (QUICK=1: a short form of each, in minutes)
+	@failed=; for name in $(LOCALLY) $(if $(LABKIT_TEST_CLUSTER),$(ON_CLUSTER)); do \
+	    echo "== $$name"; \
+	    $(BIN)/python benchmarks/$$name.py $(if $(QUICK),--quick) || failed="$$failed $$name"; \
+	done; \
+	$(if $(LABKIT_TEST_CLUSTER),,echo "left out, as they need a cluster: $(ON_CLUSTER);" \
+	    "LABKIT_TEST_CLUSTER=/path/to/admin.kubeconfig make bench runs them (docs/kubernetes.md)";) \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --custom-compile-command "make lock"
 

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "LabkitError": "labkit.errors",
+    "Results": "labkit.runs",
     "Sweep": "labkit.trials",
     "Trial": "labkit.trials",
     "check_parameters": "labkit.book.parameters",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +14,21 @@ from labkit import datasets, provenance
 from labkit.errors import LabkitError, nearest
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.launcher import LocalLauncher
-from labkit.launchers.placement import replicas_of
-from labkit.launchers.protocol import Launcher, NoRoomForTrial, OnEvent, TrialDiverged, TrialFailed
+from labkit.launchers.protocol import (
+    Launcher,
+    NoRoomForTrial,
+    Notice,
+    OnEvent,
+    TrialDiverged,
+    TrialFailed,
+)
 from labkit.progress import ClusterProgress, SweepProgress
-from labkit.runs import Run, RunError, Store, tensorboard
+from labkit.replicas.events import Event
+from labkit.runs import Results, Run, RunError, Store
 from labkit.trials import Trial, TrialError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def _kubernetes(**options: Any) -> Launcher:
@@ -42,37 +47,6 @@ OVERLOAD_RETRIES = 1
 
 class SweepFailed(LabkitError):
     """Some trials of a sweep failed; the others are kept."""
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a sweep has measured.
-
-    Attributes
-    ----------
-    trials : sequence of Trial
-        The sweep.
-    store : Store
-        Where its runs are.
-    """
-
-    trials: Sequence[Trial]
-    store: Store
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row a trial; see `Store.table`."""
-        return self.store.table(self.trials)
-
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """One row a step window; see `Store.steps`."""
-        return self.store.steps(self.trials)
-
-    @cached_property
-    def evals(self) -> pd.DataFrame:
-        """One row an evaluation; see `Store.evals`."""
-        return self.store.evals(self.trials)
 
 
 def measure(
@@ -119,38 +93,65 @@ def measure(
     if not deadline > 0:
         raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
     store = Store(store and store.root, launcher)
-    missing = [trial for trial in sweep if force or store.find(trial) is None]
-    if not missing:
-        return Results(sweep, store)
+    known = {} if force else store.look_up(sweep)
+    missing = [trial for trial in sweep if trial not in known]
     if launcher == "local":  # elsewhere the image has them
         for dataset in sorted({trial.dataset for trial in missing}):
             datasets.verify(dataset)
+    new: dict[Trial, Run] = {}
+    failures = list(_run_missing(missing, launcher, store, force, deadline, on_event, new))
+    if failures:
+        raise SweepFailed(
+            f"{len(failures)} of {len(missing)} trials failed; what finished is kept, and the "
+            f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
+        )
+    found = known | new
+    return Results([found[trial] for trial in sweep], _note(known, new))
 
-    failures: list[TrialFailed] = []
+
+def _note(known: Mapping[Trial, Run], new: Mapping[Trial, Run]) -> str:
+    """Say in a line how many trials have been run and re-used, and how many have no rate."""
+    runs = [*known.values(), *new.values()]
+    diverged = sum(not run.finished for run in runs)
+    overloaded = sum(bool(run.record.get("overloaded")) for run in runs)
+    said = [f"{len(new)} run", f"{len(known)} re-used"]
+    if diverged:
+        said.append(f"{diverged} without a result (diverged)")
+    if overloaded:
+        said.append(f"{overloaded} without a rate (other programs kept the machine busy)")
+    return f"{len(runs)} trial{'s' * (len(runs) != 1)}: {', '.join(said)}"
+
+
+def _run_missing(
+    missing: Sequence[Trial],
+    launcher: str,
+    store: Store,
+    force: bool,
+    deadline: float,
+    on_event: OnEvent | None,
+    new: dict[Trial, Run],
+) -> Iterator[TrialFailed]:
+    """Run trials and put their runs in `new`; yield the errors of those that failed."""
+    if not missing:
+        return
     with ExitStack() as stack:
         kind = SweepProgress if launcher == "local" else ClusterProgress
         progress = stack.enter_context(kind(missing))
         runner = stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
 
         def run(trial: Trial) -> None:
-            def show(event: dict[str, Any]) -> None:
+            def show(event: Event | Notice) -> None:
                 progress.event(trial, event)
                 if on_event:
                     on_event(event)
 
             progress.begin(trial)
             try:
-                _run(trial, runner, store, force, show)
+                new[trial] = _run(trial, runner, store, force, show)
             finally:
                 progress.end(trial)
 
-        failures += _run_all(missing, run, runner)
-    if failures:
-        raise SweepFailed(
-            f"{len(failures)} of {len(missing)} trials failed; what finished is kept, and the "
-            f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
-        )
-    return Results(sweep, store)
+        yield from _run_all(missing, run, runner)
 
 
 def _run_all(
@@ -193,30 +194,33 @@ def _run_all(
             raise
 
 
-def _run(trial: Trial, launcher: Launcher, store: Store, force: bool, on_event: OnEvent) -> Run:
+def _run(
+    trial: Trial, launcher: Launcher, store: Store, force: bool, on_event: OnEvent
+) -> Run:
     """Run one trial and keep what came of it."""
     with store.claim(trial) as scratch:
         if not force and (run := store.find(trial)):
             return run  # somebody else has run it meanwhile
-        for attempt in range(1 + OVERLOAD_RETRIES):
+        retries = OVERLOAD_RETRIES
+        while True:
             common = {"machine": provenance.machine(), "revision": provenance.revision()}
             try:
-                record = common | launcher.run(trial, scratch, on_event) | {"status": "finished"}
-                run = Run(trial, scratch, record)
-                run.check(replicas_of(trial))
+                record = common | launcher.run(trial, scratch, on_event)
+                if record.get("overloaded") and retries:
+                    retries -= 1
+                    _empty(scratch)
+                    continue
+                return store.keep(trial, scratch, record | {"status": "finished"})
+            except TrialDiverged as error:
+                return store.keep(trial, scratch, common | _status("diverged", error))
             except (TrialFailed, RunError) as error:
-                diverged = isinstance(error, TrialDiverged)
-                status = "diverged" if diverged else "failed"
-                kept = store.keep(trial, scratch, common | {"status": status, "error": str(error)})
-                if diverged:
-                    return kept
+                kept = store.keep(trial, scratch, common | _status("failed", error))
                 kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
                 raise kind(f"{error}\n(all it printed: {kept.directory})") from error
-            if not record["overloaded"] or attempt == OVERLOAD_RETRIES:
-                break
-            _empty(scratch)
-        tensorboard.write(run, scratch / "tensorboard")
-        return store.keep(trial, scratch, record)
+
+
+def _status(status: str, error: Exception) -> dict[str, str]:
+    return {"status": status, "error": str(error)}
 
 
 def _empty(directory: Path) -> None:

@@ -1,7 +1,7 @@
 """What this machine can do, what is missing, and how to get it.
 
 Set-up calls `libraries` before anything is installed, so this module needs the standard library
-alone; it imports what else it looks at inside its functions.
+alone; what else it checks is imported inside its functions.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ print(modules[0].__version__, format(time.monotonic() - begin, ".1f"))
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """What one check has found.
 
     Attributes
     ----------
     name : str
-        What was looked at.
+        What was checked.
     ok : bool or None
         False where labkit does not work without it, None where it works within limits.
     found : str
@@ -64,7 +64,7 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Look at everything that labkit needs; takes about as long as one import of a framework."""
+    """Check everything that labkit needs; takes about as long as one import of a framework."""
     from labkit.trials.frameworks import FRAMEWORKS
 
     busy = load()  # before the imports below add to it
@@ -104,14 +104,14 @@ def render(checks: list[Check]) -> str:
 
 
 def python() -> Check:
-    """Look at the interpreter's version."""
+    """Check the interpreter's version."""
     good = (3, 11) <= sys.version_info < (3, 13)
     advice = "" if good else "labkit runs on Python 3.11 and 3.12: make setup PYTHON=python3.12"
     return Check("Python", good, platform.python_version(), advice)
 
 
 def system() -> Check:
-    """Look at the operating system and the processor's architecture."""
+    """Check the operating system and the processor's architecture."""
     found = f"{platform.system()} {platform.machine()}"
     good = found == "Linux x86_64"
     advice = "" if good else "MXNet and TensorFlow are locked for Linux x86_64 only."
@@ -119,7 +119,7 @@ def system() -> Check:
 
 
 def cores() -> Check:
-    """Look at how many cores this process may use, which bounds what can be measured."""
+    """Check how many cores this process may use, which bounds what can be measured."""
     mine, there = os.sched_getaffinity(0), os.cpu_count()
     usable = count(mine)
     found = str(usable)
@@ -149,7 +149,7 @@ def cores() -> Check:
 
 
 def memory() -> Check:
-    """Look at the memory that is free, and for how many workers it is enough."""
+    """Check the memory that is free, and for how many workers it is enough."""
     import psutil
 
     there = psutil.virtual_memory()
@@ -166,7 +166,7 @@ def memory() -> Check:
 
 
 def load() -> Check:
-    """Look at what else runs on the machine."""
+    """Check what else runs on the machine."""
     running, usable = os.getloadavg()[0], len(os.sched_getaffinity(0))
     found = f"{running:.1f} processes ran or waited in the last minute"
     if running > usable / 4:
@@ -181,7 +181,7 @@ def load() -> Check:
 
 
 def shared_memory() -> Check:
-    """Look at /dev/shm, which containers keep small."""
+    """Check /dev/shm, which containers keep small."""
     try:
         free = shutil.disk_usage("/dev/shm").free / _GB
     except OSError as error:
@@ -196,7 +196,7 @@ def shared_memory() -> Check:
 
 
 def libraries() -> Check:
-    """Look for the system's libraries that MXNet loads and that its wheel does not bring."""
+    """Check for the system's libraries that MXNet loads and that its wheel does not bring."""
     missing = []
     for name in ("libgomp.so.1", "libquadmath.so.0"):
         try:
@@ -215,7 +215,7 @@ def libraries() -> Check:
 
 
 def outputs() -> Check:
-    """Look whether runs and notebooks can be written, and at the room for them."""
+    """Check whether runs and notebooks can be written, and the room for them."""
     from labkit.settings import OUTPUTS
     from labkit.settings import outputs as directory
 
@@ -252,7 +252,7 @@ def datasets() -> list[Check]:
 
 
 def cluster() -> Check:
-    """Look whether the cluster of the user's kubeconfig would take trials; none is needed."""
+    """Check whether the cluster of the user's kubeconfig would take trials; none is needed."""
     from labkit.launchers.kubernetes.api import Cluster, ClusterError
 
     try:
@@ -288,7 +288,7 @@ def framework(name: str, modules: tuple[str, ...]) -> Check:
             name,
             False,
             f"its import did not end in {IMPORT_SECONDS} s",
-            "The machine may be out of memory or very busy: look with top, and try again.",
+            "The machine may be out of memory or very busy: see with top, and try again.",
         )
     if done.returncode == 0:
         version, seconds = done.stdout.split()[-2:]

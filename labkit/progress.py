@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from labkit.launchers.protocol import Notice, Pods, Submitted, Waiting
+from labkit.replicas.events import Barrier, Evaluation, Event, Step
 from labkit.settings import PROGRESS
 from labkit.trials import Trial
 
@@ -84,23 +86,24 @@ class SweepProgress:
             self._texts[trial] = f"trial {number} of {len(self.trials)}: {trial.name[:-13]}"
             self._show(trial, "starting")
 
-    def event(self, trial: Trial, event: dict[str, Any]) -> None:
+    def event(self, trial: Trial, event: Event | Notice) -> None:
         """Take an event of a running trial."""
         with self._lock:
-            if event["kind"] == "waiting":
-                self._show(trial, f"waits for {event['for']}")
-            elif event["kind"] == "submitted":
-                self._show(trial, f"submitted as {event['name']}")
-            elif event["kind"] == "pods":
-                self._show(trial, pods(event["roles"]))
-            elif event["kind"] == "step":
-                self._now[trial][event["index"]] = event["samples"]
-                quality = "".join(
-                    f", {name} {event[name]:.3g}" for name in ("loss", "accuracy") if name in event
-                )
-                self._show(trial, f"step {event['steps']}{quality}")
-            elif event["kind"] == "eval":
-                self._show(trial, f"test {event['metric']} {event['value']:.4g}")
+            match event:
+                case Waiting():
+                    self._show(trial, f"waits for {event.for_}")
+                case Submitted():
+                    self._show(trial, f"submitted as {event.name}")
+                case Pods():
+                    self._show(trial, pods(event.roles))
+                case Step():
+                    self._now[trial][event.index] = event.samples
+                    quality = f", loss {event.loss:.3g}"
+                    if event.accuracy is not None:
+                        quality += f", accuracy {event.accuracy:.3g}"
+                    self._show(trial, f"step {event.steps}{quality}")
+                case Evaluation():
+                    self._show(trial, f"test {event.metric} {event.value:.4g}")
 
     def end(self, trial: Trial) -> None:
         """Say that a trial is over."""
@@ -172,19 +175,19 @@ class ClusterProgress(SweepProgress):
             self._shown[trial] = _Shown(number, time.monotonic())
             super().begin(trial)
 
-    def event(self, trial: Trial, event: dict[str, Any]) -> None:
+    def event(self, trial: Trial, event: Event | Notice) -> None:
         """Take an event of a running trial."""
         with self._lock:
             shown = self._shown[trial]
-            if event["kind"] == "pods":
-                shown.roles = event["roles"]
-            elif event["kind"] == "barrier":
+            if isinstance(event, Pods):
+                shown.roles = event.roles
+            elif isinstance(event, Barrier):
                 if not shown.begun:
                     shown.since = time.monotonic()
-                shown.begun[event["index"]] = event["t"]
-            elif event["kind"] == "step" and event["index"] in shown.begun:
-                seconds = event["t"] - shown.begun[event["index"]]
-                shown.rates[event["index"]] = event["samples"] / max(seconds, 1e-3)
+                shown.begun[event.index] = event.t
+            elif isinstance(event, Step) and event.index in shown.begun:
+                seconds = event.t - shown.begun[event.index]
+                shown.rates[event.index] = event.samples / max(seconds, 1e-3)
             super().event(trial, event)
 
     def end(self, trial: Trial) -> None:

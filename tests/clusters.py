@@ -12,12 +12,10 @@ import socket
 import threading
 
 import yaml
+from kinds import ADMIN
 from kubernetes import client, config, utils
 from kubernetes.stream import stream
 from processes import REPOSITORY, eventually
-
-ADMIN = "LABKIT_TEST_CLUSTER"
-"""Environment variable with the kubeconfig of an administrator of a cluster for tests."""
 
 SETTINGS = {
     "cpu_request": 0.02,
@@ -115,7 +113,7 @@ class Namespace:
 
     def cores(self, replica):
         """Return the cores on which the threads of a replica's process may run."""
-        status = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/$pid/task/*/status"
+        status = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/$pid/task/*/status 2>/dev/null"
         return set(self.execute(replica, f"{self._find(replica)}; {status}").split())
 
     def hold_back(self, replica):
@@ -178,14 +176,14 @@ class BadLine:
         self.address = address
         self.chance = random.Random(1)
         self.broken = self.stalled = 0
-        self.door = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self.door.getsockname()[1]
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
         for number in itertools.count(1):
             try:
-                client, _ = self.door.accept()
+                client, _ = self.listener.accept()
             except OSError:  # closed
                 return
             stalls, breaks = number % 5 == 3, number % 4 == 0
@@ -220,4 +218,4 @@ class BadLine:
             self.broken += 1
 
     def close(self):
-        self.door.close()
+        self.listener.close()

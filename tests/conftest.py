@@ -12,11 +12,13 @@ from processes import Labkit
 
 from labkit import campaign
 from labkit.datasets import DATASETS, fetch
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.replicas import cores
 from labkit.runs import Store
 from labkit.settings import OUTPUTS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
+
+pytest_plugins = ["kinds"]
 
 # On a machine with other work an example may well take longer than hypothesis expects.
 hypothesis.settings.register_profile(
@@ -47,7 +49,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_place(tmp_path_factory):
+def own_directories(tmp_path_factory):
     """Keep outputs, and the lock of those who measure on this machine, to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("tmp")
@@ -76,13 +78,13 @@ def datasets():
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory, own_place, datasets):
+def warm(tmp_path_factory, own_directories, datasets):
     """Import each framework once for all trials of all tests, also those of their subprocesses."""
     directory = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch, WarmProcesses(directory) as processes:
 
         def start(framework):
-            processes.connect(framework, threads=1).close()
+            processes.connect(Program.trainer(framework), threads=1).close()
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(start, FRAMEWORKS.values()))

@@ -2,8 +2,6 @@
 
 import json
 
-from labkit import datasets
-from labkit.launchers.placement import replicas_of
 from labkit.replicas.events import PREFIX
 from labkit.trials import Trial
 
@@ -55,7 +53,7 @@ def events(trial, role, index, boot=1000.0):
         numbered.append({"seq": len(numbered), "t": boot + t, **who, "kind": kind} | fields)
 
     versions = {"python": "3.11.0", trial.framework: "1.0"}
-    add(0, "start", trial=trial.identity, data=datasets.checksum(trial.dataset), pid=1, cpu=0.0,
+    add(0, "start", trial=trial.identity, **trial.sums, pid=1, cpu=0.0,
         versions=versions)  # fmt: skip
     add(1, "ready", cpu=1.0)
     if role == "worker":
@@ -63,13 +61,14 @@ def events(trial, role, index, boot=1000.0):
         seconds = STEP * (1 + index)
         for steps in range(EVERY, trial.total_steps + 1, EVERY):
             fields = {"loss": 2 - steps / trial.total_steps}
-            if trial.model == "lenet5":
+            if trial.network.metric == "accuracy":
                 fields["accuracy"] = 10 + 80 * steps / trial.total_steps
             add(2 + steps * seconds, "step", steps=steps, samples=steps * trial.batch_size,
                 cpu=1.5 + 0.5 * steps * seconds, **fields)  # fmt: skip
-        if index == 0:
-            images = trial.model == "lenet5"
+        if index == 0 and trial.eval_samples != 0:
+            images = trial.network.metric == "accuracy"
             add(3 + trial.total_steps * seconds, "eval", cpu=100.0, samples=10_000, seconds=0.5,
+                steps=trial.total_steps,
                 metric="accuracy" if images else "perplexity", value=87.5 if images else 321.0,
                 loss=0.5, pause=1.0)  # fmt: skip
         add(
@@ -87,7 +86,7 @@ def events(trial, role, index, boot=1000.0):
 
 def write(trial, directory, change=lambda role, index, lines: lines):
     """Write all logs of a trial's run; `change` may spoil the lines of a replica."""
-    for role, count in replicas_of(trial).items():
+    for role, count in trial.replicas.items():
         for index in range(count):
             lines = [line(event) for event in events(trial, role, index)]
             (directory / f"{role}-{index}.log").write_text("".join(change(role, index, lines)))

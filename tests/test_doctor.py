@@ -12,6 +12,8 @@ import pytest
 from labkit import doctor
 from labkit.doctor import Check
 
+pytestmark = pytest.mark.unit
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -79,6 +81,12 @@ def test_a_missing_library_is_essential(tmp_path):
     )
     assert "ok=False" in done.stdout and "libgomp.so.1" not in done.stdout
     assert "libquadmath0" in done.stdout
+
+
+def test_set_up_can_look_before_anything_is_installed():
+    """The module needs the standard library alone, as long as nothing else is looked at."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from labkit.doctor import libraries"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
 def test_a_busy_machine_is_noted(machine):

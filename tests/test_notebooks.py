@@ -21,6 +21,8 @@ from labkit.settings import NOTEBOOKS, REPOSITORY, TEMPLATES
 from labkit.thesis import figures
 from labkit.trials import Sweep
 
+pytestmark = pytest.mark.unit
+
 CHAPTER_6 = [
     "6-1-1-cnn-learning-rate",
     "6-1-2-cnn-batch-5",

@@ -1,12 +1,12 @@
-"""A notebook's kernel in a moment: forked from a process that has imported what notebooks import.
+"""A notebook's kernel, forked from a process that has imported what notebooks import.
 
-This file has two sides. A fork server (`labkit.launchers.forkserver`) imports it and calls `main`
+This file has two sides. A fork server (`labkit.replicas.forkserver`) imports it and calls `main`
 in a forked process. And Jupyter starts it as the kernel's command,
 
     python kernel.py SOCKET DIRECTORY -f CONNECTION_FILE ...
 
 which asks the fork server for such a process, lives as long as that does, passes interrupts on to
-it, and takes it along when it is ended.
+it, and ends it when it is ended itself.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ def ask() -> int:
 if __name__ == "__main__":
     sys.exit(ask())
 else:
-    # The fork server looks for modules here first, and where it lies itself: Jupyter must not.
-    here = Path(__file__).parent
-    sys.path[:] = [place for place in sys.path if not Path(place).is_relative_to(here)]
+    # Python looks for modules first where the fork server's own file is: Jupyter must not.
+    package = Path(__file__).parents[1]
+    sys.path[:] = [path for path in sys.path if not Path(path).is_relative_to(package)]
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 
     import matplotlib_inline.backend_inline  # noqa: F401
     from ipykernel.iostream import IOPubThread
     from ipykernel.kernelapp import launch_new_instance
 
-    import labkit.figures
-    import labkit.measure  # noqa: F401
+    import labkit.campaign
+    import labkit.figures.style
+    import labkit.thesis.figures  # noqa: F401
 
     # It would listen on a TCP port for the prints of forked processes; so it does without these.
     IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)

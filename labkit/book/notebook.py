@@ -1,4 +1,4 @@
-"""One notebook run, in a kernel of its own."""
+"""Notebooks run, each in a kernel of its own."""
 
 from __future__ import annotations
 
@@ -14,35 +14,52 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from labkit import settings
-from labkit.book.live import LiveLine
-from labkit.book.pages import Page, keep
+from labkit.book.pages import Page
 from labkit.book.plan import BookError
+from labkit.book.render import keep
+from labkit.book.status import StatusLine
+from labkit.launchers.local.warm import Program
 from labkit.settings import PROGRESS, WARM
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 GRACE = 90.0
-"""Seconds for which a kernel may clear up in a cluster."""
+"""Seconds that a kernel has to clean up in a cluster after a Ctrl-C."""
 
-
-KERNEL = SimpleNamespace(name="kernel", script=Path(__file__).with_name("kernel.py"))
+KERNEL = Program("kernel", Path(__file__).with_name("kernel.py"))
 """What a fork server has to know of kernels, as it does of frameworks."""
 
 
-class Runner:
-    """Makes pages: a kernel a notebook, in a private directory, one after the other."""
+class NotebookRunner:
+    """Runs notebooks one after the other and keeps their pages.
 
-    def __init__(self, place: Path, warm: Path, echo: Callable[[str], object]) -> None:
-        self.place, self.warm = place, warm
-        self.live = LiveLine(echo)
+    Parameters
+    ----------
+    scratch : Path
+        A private directory for connections and progress.
+    warm : Path
+        The directory of the warm processes, in which there is one for kernels.
+    echo : callable
+        Prints a line.
+    """
 
-    def make(self, page: Page, label: str) -> None:
-        """Run a notebook, render it, put all of it in place.
+    def __init__(self, scratch: Path, warm: Path, echo: Callable[[str], object]) -> None:
+        self.scratch, self.warm = scratch, warm
+        self.status = StatusLine(echo)
+
+    def run(self, page: Page, label: str) -> None:
+        """Run a notebook, render it, and put its page in place.
+
+        Parameters
+        ----------
+        page : Page
+            Whose notebook.
+        label : str
+            Its name on the status line.
 
         Raises
         ------
@@ -52,26 +69,26 @@ class Runner:
         inputs = page.inputs()
         shutil.rmtree(page.unfinished, ignore_errors=True)
         (page.unfinished / "figures").mkdir(parents=True)
-        progress = self.place / "progress"
+        progress = self.scratch / "progress"
         progress.write_text("")
         kernels: list[Any] = []
         begun = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
             # Beside this thread, so that a Ctrl-C is ours to act on.
-            run = pool.submit(self._execute, page, kernels)
+            executed = pool.submit(self._execute, page, kernels)
             try:
-                while not run.done():
-                    self.live.show(label, progress)
+                while not executed.done():
+                    self.status.show(label, progress)
                     time.sleep(0.2)
             except BaseException:
-                _kill(kernels, run, GRACE if page.launcher != "local" else 0.0)
+                _end(kernels, executed, GRACE if page.launcher != "local" else 0.0)
                 raise
             finally:
-                self.live.clear()
+                self.status.clear()
         try:
-            notebook = run.result()
+            notebook = executed.result()
         except Exception as error:
-            raise BookError(_explain(page, error)) from error
+            raise BookError(_failure(page, error)) from error
         keep(page, notebook, inputs, time.monotonic() - begun)
 
     def _execute(self, page: Page, kernels: list[Any]) -> NotebookNode:
@@ -80,13 +97,13 @@ class Runner:
         from jupyter_client.manager import AsyncKernelManager
         from traitlets.config import Config
 
-        here = Path(tempfile.mkdtemp(dir=self.place))
-        address, connection = self.warm / f"{KERNEL.name}-1", here / "c.json"
+        directory = Path(tempfile.mkdtemp(dir=self.scratch))
+        address, connection = self.warm / KERNEL.socket(1), directory / "c.json"
         environment = {
             WARM: str(self.warm),
-            PROGRESS: str(self.place / "progress"),
+            PROGRESS: str(self.scratch / "progress"),
             settings.FIGURES: str(page.unfinished / "figures"),
-            "IPYTHONDIR": str(self.place / "ipython"),  # no start-up files of the user's
+            "IPYTHONDIR": str(self.scratch / "ipython"),  # no start-up files of the user's
         }
 
         class Kernel(AsyncKernelManager):
@@ -98,8 +115,9 @@ class Runner:
 
             @property
             def kernel_spec(self) -> KernelSpec:
-                command = [sys.executable, "-S", KERNEL.script, address, here, "-f", connection]
-                return KernelSpec(argv=list(map(str, command)), language="python", env=environment)
+                command = [sys.executable, "-S", KERNEL.file, address, directory]
+                argv = [*map(str, command), "-f", str(connection)]
+                return KernelSpec(argv=argv, language="python", env=environment)
 
         return papermill.execute_notebook(
             page.source,
@@ -113,8 +131,8 @@ class Runner:
         )
 
 
-def _kill(kernels: list[Any], run: Future[Any], grace: float) -> None:
-    """End the kernel of a run; its trials end with it, as nobody listens to them any more.
+def _end(kernels: list[Any], executed: Future[Any], grace: float) -> None:
+    """End the kernel of a notebook; its trials end with it, as their client is gone.
 
     Where trials run elsewhere, the kernel gets some seconds of `grace` to end them itself.
     """
@@ -126,14 +144,14 @@ def _kill(kernels: list[Any], run: Future[Any], grace: float) -> None:
 
     if grace:
         signal_all(signal.SIGINT)
-        wait([run], timeout=grace)
-    while not run.done():
+        wait([executed], timeout=grace)
+    while not executed.done():
         signal_all(signal.SIGKILL)
         time.sleep(0.1)
 
 
-def _explain(page: Page, error: Exception) -> str:
-    """Say where a notebook failed: the cell's source, and its traceback without colours."""
+def _failure(page: Page, error: Exception) -> str:
+    """Return where a notebook failed: the cell's source, and its traceback without colours."""
     if hasattr(error, "traceback"):
         text = "\n".join([error.source, "", *error.traceback])
         text = re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -1,4 +1,4 @@
-"""What is to be done: the notebooks of a profile, with its parameters."""
+"""The plan of a book: a profile's notebooks with their parameters, every name checked."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import ast
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labkit.book.pages import Page, cells
 from labkit.errors import LabkitError, nearest
 from labkit.settings import NOTEBOOKS, outputs
-
-if TYPE_CHECKING:
-    pass
 
 COMMON = "common"
 """The table of a profile whose values are for all notebooks that know them."""
@@ -24,7 +21,7 @@ class BookError(LabkitError):
 
 
 def home(profile: str, launcher: str = "local") -> Path:
-    """Return where the pages of a profile are that were made with a launcher."""
+    """Return the directory of the pages of a profile that were made with a launcher."""
     return outputs() / (profile if launcher == "local" else f"{profile}-{launcher}")
 
 

@@ -1,21 +1,16 @@
-"""What is published."""
+"""Publish a book: its pages and figures, and the tables of its trials."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labkit.book.plan import BookError, plan
-from labkit.runs import Run, Store
+from labkit.runs import Results, Run, Store
 from labkit.settings import NOTEBOOKS, REFERENCE, outputs
 
-if TYPE_CHECKING:
-    pass
 
-def publish(
-    profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS
-) -> Path:
+def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS) -> Path:
     """Copy a finished book, with the tables of its trials, to where it is published.
 
     Parameters
@@ -45,13 +40,13 @@ def publish(
         )
     store = Store()
     names = sorted({row["trial"] for page in pages for row in page.trials()})
-    trials = [Run.read(store.root / name).trial for name in names]
+    results = Results(Run.read(store.root / name) for name in names)
     shutil.rmtree(destination, ignore_errors=True)
     shutil.copytree(outputs() / profile, destination, ignore=shutil.ignore_patterns(".*"))
     for name, table in (
-        ("trials", store.table(trials)),
-        ("steps", store.steps(trials)),
-        ("evals", store.evals(trials)),
+        ("trials", results.table),
+        ("steps", results.steps),
+        ("evals", results.evals),
     ):
         # the machine is described by its processor, not by its name
         table = table.drop(columns="host", errors="ignore")

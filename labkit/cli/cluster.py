@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.run import trial_options
+from labkit.cli.options import deadline_option, trial_options
 from labkit.trials import Trial, choices
+
+ROLES = ("scheduler", "server", "worker")
 
 
 @main.command(
@@ -21,7 +23,7 @@ examples:
   labkit render ... | kubectl apply -f -      run it without labkit"""
 )
 @trial_options
-@click.option("--deadline", type=float, default=3600, show_default=True, help="Seconds.")
+@deadline_option
 def render(deadline: float, **values: Any) -> None:
     """Print the Kubernetes objects of a trial, as YAML.
 
@@ -72,7 +74,10 @@ examples:
 @image_arguments
 @click.option("--public", is_flag=True, help="Leave PTB out: it is not ours to pass on.")
 def build(framework: str, extra: tuple[str, ...], public: bool) -> None:
-    """Build an image, with the data sets inside, under the name in cluster.toml."""
+    """Build an image, with the data sets inside.
+
+    Its name is the one that cluster.toml gives.
+    """
     from labkit.launchers.kubernetes import images
 
     name = image_name(framework)
@@ -118,11 +123,14 @@ examples:
   labkit logs mxnet-0123456789ab --role worker --index 3 --follow"""
 )
 @click.argument("trial")
-@click.option("--role", help="Only of this role: scheduler, server or worker.")
+@click.option("--role", type=click.Choice(ROLES), help="Only of this role.")
 @click.option("--index", type=int, help="Only of this replica of the role.")
 @click.option("--follow", is_flag=True, help="Go on until the trial ends, or Ctrl-C.")
 def logs(trial: str, role: str | None, index: int | None, follow: bool) -> None:
-    """Print what the replicas of a trial in the cluster have printed; `labkit ps` names them."""
+    """Print what the replicas of a trial have printed.
+
+    `labkit ps` lists the trials in the cluster.
+    """
     from labkit.launchers.kubernetes.api import Cluster
     from labkit.launchers.kubernetes.status import lines
 
@@ -138,7 +146,7 @@ examples:
 )
 @click.argument("trial")
 def stop(trial: str) -> None:
-    """End a trial in the cluster, and delete all that belongs to it."""
+    """End a trial in the cluster and delete its objects."""
     from labkit.launchers.kubernetes.api import Cluster
     from labkit.launchers.kubernetes.manifests import selector_of
     from labkit.launchers.kubernetes.status import must_exist
@@ -156,7 +164,10 @@ examples:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clean(yes: bool) -> None:
-    """Delete everything of labkit's in the namespace, also what others run there."""
+    """Delete everything of labkit's in the namespace.
+
+    Also the trials that others run there.
+    """
     from labkit.launchers.kubernetes.api import PART_OF, Cluster
 
     cluster = Cluster()

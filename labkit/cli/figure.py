@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import launcher_option
 from labkit.cli.results import read_table
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
@@ -45,7 +46,7 @@ examples:
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@click.option("--launcher", default="local", show_default=True, help="Where it was run.")
+@launcher_option("Where the trials were run.")
 @click.option("--x", help="The field along the horizontal axis, if not the usual one.")
 @click.option("--lines", metavar="FIELD,...", help="What tells lines apart; default: what varies.")
 @click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")

@@ -1,4 +1,4 @@
-"""The ``labkit`` command."""
+"""The ``labkit`` command itself, to which the other files add their subcommands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import click
 
 from labkit import __version__
 from labkit.errors import LabkitError
-from labkit.settings import data_directory
 
 
 class Group(click.Group):
-    """Prints labkit's own errors as a message, and ends well after a Ctrl-C."""
+    """Prints labkit's own errors as a message, and ends in good order after a Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn what users can act on into an exit code and a message."""
+        """Run the command; turn what users can act on into a message and an exit code."""
         try:
             return super().invoke(ctx)
         except LabkitError as error:
@@ -44,44 +43,3 @@ examples:
 @click.version_option(__version__)
 def main() -> None:
     """Measure what happens to a deep-learning training job when it runs on more machines."""
-
-
-@main.command()
-def doctor() -> None:
-    """Say what this machine can do, what is missing, and how to get it."""
-    from labkit import doctor
-
-    checks = doctor.examine()
-    click.echo(doctor.render(checks))
-    if any(check.ok is False for check in checks):
-        raise click.exceptions.Exit(1)
-
-
-@main.command(
-    epilog="""\b
-examples:
-  labkit data                 all three data sets
-  labkit data ptb             one of them
-  labkit data --verify        only check what is there"""
-)
-@click.argument("names", nargs=-1, metavar="[fashion-mnist|mnist|ptb]...")
-@click.option("--verify", is_flag=True, help="Only check the files that are there.")
-def data(names: tuple[str, ...], verify: bool) -> None:
-    """Fetch data sets and check them, byte for byte."""
-    from tqdm import tqdm
-
-    from labkit import datasets
-
-    for name in names or datasets.DATASETS:
-        if verify:
-            datasets.verify(name)
-        else:
-            with tqdm(unit="B", unit_scale=True, leave=False, disable=None) as bar:
-
-                def show(what: str, done: int, total: int | None, bar: Any = bar) -> None:
-                    bar.set_description_str(what, refresh=False)
-                    bar.total, bar.n = total, done
-                    bar.refresh()
-
-                datasets.fetch(name, progress=show)
-        click.echo(f"{name}: verified, in {data_directory() / name}")

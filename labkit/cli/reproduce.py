@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import launcher_option
 
 
 @main.command(
@@ -16,13 +17,10 @@ examples:
 )
 @click.option("--profile", default="laptop", show_default=True, help="smoke, laptop or thesis.")
 @click.option("--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.")
-@click.option(
-    "--launcher", default="local", show_default=True, help="local, or kubernetes: the "
-    "cluster of your kubeconfig, used as cluster.toml says."
-)  # fmt: skip
+@launcher_option("Where trials run; kubernetes: your kubeconfig's cluster, as cluster.toml says.")
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 def reproduce(profile: str, only: tuple[str, ...], launcher: str, force: bool) -> None:
-    """Run the notebooks with a profile's parameters and render them."""
-    from labkit.book import make
+    """Run and render the notebooks of a profile."""
+    from labkit.book import reproduce
 
-    make.reproduce(profile, only=only, launcher=launcher, force=force, echo=click.echo)
+    reproduce.reproduce(profile, only=only, launcher=launcher, force=force, echo=click.echo)

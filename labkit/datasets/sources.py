@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.errors import LabkitError
+from labkit.errors import LabkitError, nearest
 from labkit.settings import REPOSITORY
 
 Progress = Callable[[str, int, "int | None"], None]
@@ -158,6 +157,5 @@ def find(name: str) -> Dataset:
     """Return a data set; see `samples` for what is raised."""
     if name in DATASETS:
         return DATASETS[name]
-    near = difflib.get_close_matches(name, DATASETS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise DataError(f"no data set is called {name!r}: there are {', '.join(DATASETS)}{hint}")
+    known = ", ".join(DATASETS)
+    raise DataError(f"no data set is called {name!r}{nearest(name, DATASETS)}; known: {known}")

@@ -1,4 +1,4 @@
-"""Which replicas a trial has, where they are, and what they are told."""
+"""Where a trial's replicas are, and what they find on their command lines."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
 
 
-def replicas_of(trial: Trial) -> dict[str, int]:
-    """Return how many replicas each role of a trial has, in the order in which they start."""
-    roles = {"scheduler": 0, "server": trial.servers, "worker": trial.workers}
-    if trial.strategy == "async-ps" and FRAMEWORKS[trial.framework].scheduler:
-        roles["scheduler"] = 1
-    return {role: count for role, count in roles.items() if count}
-
-
 def beside_workers(trial: Trial) -> bool:
     """Whether each worker shares its machine and cores with a server, as MXNet's do."""
     return FRAMEWORKS[trial.framework].servers_per_worker and trial.servers == trial.workers
 
 
-def arguments(trial: Trial, data_directory: Path | str, deadline: float) -> list[str]:
-    """Return what all replicas of a trial find on their command line."""
+def arguments(
+    trial: Trial, model: Path | str, data_directory: Path | str, deadline: float
+) -> list[str]:
+    """Return what all replicas of a trial find on their command line.
+
+    Parameters
+    ----------
+    trial : Trial
+    model : Path or str
+        Where they find the model's file, or its name.
+    data_directory : Path or str
+        Where they find the data sets.
+    deadline : float
+        Seconds the trial may take.
+    """
     values = trial.model_dump(exclude_none=True, exclude={"framework", "workers", "servers"})
+    values["model"] = model
     line = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
     return [
         *line, f"--trial={trial.identity}", f"--data={data_directory}",

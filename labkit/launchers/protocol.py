@@ -3,13 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from labkit.errors import LabkitError
+from labkit.replicas.events import Event
 from labkit.trials import Trial
 
-OnEvent = Callable[[dict[str, Any]], None]
+
+@dataclass(frozen=True)
+class Waiting:
+    """A trial cannot start yet.
+
+    Attributes
+    ----------
+    for_ : str
+        What it waits for.
+    """
+
+    for_: str
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A trial's objects have been created in a cluster.
+
+    Attributes
+    ----------
+    name : str
+        By which the cluster knows the trial.
+    objects : int
+        How many there are.
+    """
+
+    name: str
+    objects: int
+
+
+@dataclass(frozen=True)
+class Pods:
+    """How many pods of each kind are how far.
+
+    Attributes
+    ----------
+    roles : dict of str to dict of str to int
+        For each kind of pod the number in each phase.
+    """
+
+    roles: dict[str, dict[str, int]]
+
+
+Notice = Waiting | Submitted | Pods
+
+OnEvent = Callable[[Event | Notice], object]
 """Called with every event as it arrives; for showing only, never for results."""
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from labkit.launchers.placement import replicas_of
 from labkit.launchers.protocol import TrialDiverged, TrialFailed
+from labkit.replicas.events import Barrier, End, Error, Evaluation, Event, Ready, Start, Step
 from labkit.trials import Trial
 
-PHASES = {
+PHASES: dict[type[Event] | None, str] = {
     None: "before its first event",
-    "start": "before all were ready",
-    "ready": "at the barrier",
-    "barrier": "while training",
-    "step": "while training",
-    "eval": "while training",
-    "end": "at the end",
+    Start: "before all were ready",
+    Ready: "at the barrier",
+    Barrier: "while training",
+    Step: "while training",
+    Evaluation: "while training",
+    End: "at the end",
 }
 """Where a replica is after an event, in the order in which it gets there."""
 
+DIVERGED = "Diverged"
+"""The type of error of a worker whose loss is no longer a number."""
 
-class Replicas:
+
+class Tracker:
     """How far the replicas of a trial came, by their events.
 
     Parameters
@@ -34,52 +36,51 @@ class Replicas:
     ----------
     names : list of str
         ``<role>-<index>`` of each.
-    last : dict of str to dict
+    last : dict of str to Event
         The last event of each that has had any.
     """
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.names = [f"{role}-{i}" for role, n in replicas_of(trial).items() for i in range(n)]
+        self.names = [f"{role}-{i}" for role, n in trial.replicas.items() for i in range(n)]
         self._workers = [name for name in self.names if name.startswith("worker")]
-        self.last: dict[str, dict[str, Any]] = {}
-        self._reached: dict[str, str] = {}
+        self.last: dict[str, Event] = {}
+        self._reached: dict[str, type[Event]] = {}
 
-    def saw(self, event: dict[str, Any]) -> None:
+    def update(self, event: Event) -> None:
         """Take the next event of a replica."""
-        name = f"{event['role']}-{event['index']}"
-        self.last[name] = event
-        if event["kind"] in PHASES:
-            self._reached[name] = event["kind"]
+        self.last[event.replica] = event
+        if type(event) in PHASES:
+            self._reached[event.replica] = type(event)
 
     def finished(self, name: str) -> bool:
         """Whether a replica has said that it has done all it had to do."""
-        return self.last.get(name, {}).get("kind") == "end"
+        return isinstance(self.last.get(name), End)
 
     def phase(self, name: str) -> str:
         """Say how far a replica had come; one that serves is as far as the foremost worker."""
         reached = self._reached.get(name)
-        if reached in ("ready", "end") and name not in self._workers:
-            steps = [self._reached.get(worker, "start") for worker in self._workers]
-            reached = max(steps, key=list(PHASES).index)
+        if reached in (Ready, End) and name not in self._workers:
+            phases = [self._reached.get(worker, Start) for worker in self._workers]
+            reached = max(phases, key=list(PHASES).index)
         return PHASES[reached]
 
     def training(self) -> bool:
         """Whether all workers train."""
-        return all(self.phase(worker) == PHASES["step"] for worker in self._workers)
+        return all(self.phase(worker) == PHASES[Step] for worker in self._workers)
 
     def first_cause(self, bad: Iterable[str]) -> str:
         """Return the replica that failed by itself rather than because another had gone."""
 
         def rank(name: str) -> tuple[int, float]:
-            event = self.last.get(name, {})
-            if event.get("kind") == "error":
-                return (0 if event["type"] == "Diverged" else 2), event["t"]
+            event = self.last.get(name)
+            if isinstance(event, Error):
+                return (0 if event.type == DIVERGED else 2), event.t
             return 1, 0.0
 
         return min(bad, key=rank)
 
-    def error(self, name: str, code: int, lines: str = "", cause: str = "") -> TrialFailed:
+    def failure(self, name: str, code: int, lines: str = "", cause: str = "") -> TrialFailed:
         """Return the error of a replica that failed.
 
         Parameters
@@ -94,12 +95,12 @@ class Replicas:
             What ended it, where its code does not say; ``{phase}`` stands for how far it came.
         """
         role, _, index = name.rpartition("-")
-        event, phase = self.last.get(name, {}), self.phase(name)
+        event, phase = self.last.get(name), self.phase(name)
         where = f"{self.trial.name}: {role} {index}"
-        if event.get("kind") == "error" and event["type"] == "Diverged":
-            return TrialDiverged(f"{where}: {event['message']}")
-        if event.get("kind") == "error":
-            cause = f"failed {phase}: {event['type']}: {event['message']}"
+        if isinstance(event, Error) and event.type == DIVERGED:
+            return TrialDiverged(f"{where}: {event.message}")
+        if isinstance(event, Error):
+            cause = f"failed {phase}: {event.type}: {event.message}"
         elif cause:
             cause = cause.replace("{phase}", phase)
         elif code < 0:

@@ -1,1 +1,24 @@
-"""What runs beside a framework: trainers, what they share, and the agent of a pod."""
+"""What runs beside a framework: trainers, what they share, and the agent of a pod.
+
+All of it needs the standard library and numpy alone, and no syntax newer than Python 3.6: a
+framework may live in an environment of its own, with another Python than labkit's.
+"""
+
+import hashlib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "loop.py")
+"""What all trainers import."""
+
+
+def checksum(trainer):
+    """Return the SHA-256 of a trainer and of all that it shares with others.
+
+    A trainer calls it when it is imported, so that it can say later what code it runs.
+    """
+    digest = hashlib.sha256()
+    for path in [HERE / name for name in SHARED] + [Path(trainer)]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

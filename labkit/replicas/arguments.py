@@ -1,16 +1,13 @@
 """A replica's command line."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 from pathlib import Path
+from typing import List, Optional
 
-from labkit.replicas.arrays import TRAINED_ON
 
-
-def parse(argv: list[str] | None = None) -> argparse.Namespace:
+def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     """Read a replica's command line.
 
     Call it before the framework is imported: ``--help`` then answers at once, and the thread
@@ -18,12 +15,13 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Train one network of the study; print events as JSON lines.",
+        description="Train one network; print events as JSON lines.",
         epilog="""examples:
   one process, no distribution:
-    python %(prog)s --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 200
-  the second of two workers (one such command a replica, with the same --hosts):
-    python %(prog)s --strategy async-ps --role worker --index 1 --hosts \\
+    python -m labkit.replicas.train_mxnet --model lenet5 --dataset fashion-mnist \\
+      --batch-size 128 --learning-rate 0.025 --steps 200
+  the second of two workers (one such command per replica, with the same --hosts):
+    python -m labkit.replicas.train_mxnet --strategy async-ps --role worker --index 1 --hosts \\
       '{"scheduler": ["h0:9000"], "server": ["h1:9000"], "worker": ["h2:9000", "h3:9000"]}'""",
     )
     job = parser.add_argument_group("this replica")
@@ -34,9 +32,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     job.add_argument("--data", type=Path, default=Path("data"), help="where `labkit data` put it")
     job.add_argument("--trial", default="", help="the trial's identity, repeated in the events")
     trial = parser.add_argument_group("the trial")
-    trial.add_argument("--model", default="lenet5", choices=("lenet5", "lstm"))
-    trial.add_argument("--dataset", choices=tuple(TRAINED_ON))
-    trial.add_argument("--strategy", default="single", choices=("single", "async-ps"))
+    trial.add_argument("--model", default="lenet5", help="a name, or the path of a model's file")
+    trial.add_argument("--dataset", default="fashion-mnist")
+    trial.add_argument("--strategy", default="single")
     trial.add_argument("--batch-size", type=int, default=128)
     trial.add_argument("--learning-rate", type=float, default=0.025)
     trial.add_argument("--epochs", type=int)
@@ -50,9 +48,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     trial.add_argument("--eval-samples", type=int, help="default all test samples, 0 for none")
     trial.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(argv)
-    args.dataset = args.dataset or {"lenet5": "fashion-mnist", "lstm": "ptb"}[args.model]
-    if args.strategy == "async-ps" and not args.hosts:
-        parser.error("--strategy async-ps needs --hosts")
+    if args.strategy != "single" and not args.hosts:
+        parser.error(f"--strategy {args.strategy} needs --hosts")
     if args.epochs is None and args.steps is None:
         args.epochs = 1
     limit_threads(args.threads)

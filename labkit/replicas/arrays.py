@@ -1,29 +1,26 @@
 """A data set as arrays, and the batches that a worker draws from it."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Iterator, Tuple
 
 import numpy as np
 
 SEQUENCE_LENGTH = 30
 """Words in a sample of PTB: the time steps over which the thesis unrolled its RNN."""
 
+IMAGES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 TRAINED_ON = {
-    "fashion-mnist": (
-        "train-images-idx3-ubyte",
-        "train-labels-idx1-ubyte",
-        "t10k-images-idx3-ubyte",
-        "t10k-labels-idx1-ubyte",
-    ),
+    "fashion-mnist": IMAGES,
+    "mnist": IMAGES,
     "ptb": ("ptb.train.ids.npy", "ptb.test.ids.npy"),
 }
-
-
-TRAINED_ON["mnist"] = TRAINED_ON["fashion-mnist"]
 
 
 class Arrays:
@@ -40,10 +37,7 @@ class Arrays:
 
     def __init__(self, dataset: str, directory: Path) -> None:
         paths = [directory / dataset / name for name in TRAINED_ON[dataset]]
-        lines = []
-        for path in paths:
-            with path.open("rb") as file:
-                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}")
+        lines = [f"{_sha256(path)}  {path.name}" for path in paths]
         self.sum = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         if dataset == "ptb":
             self.train_inputs, self.train_labels = _sequences(np.load(paths[0], mmap_mode="r"))
@@ -53,17 +47,25 @@ class Arrays:
             self.train_inputs, self.train_labels, self.test_inputs, self.test_labels = arrays
 
 
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for chunk in iter(lambda: file.read(1 << 20), b""):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def _idx(path: Path) -> np.ndarray:
     """Map an IDX file: two zero bytes, a type, the number of dimensions, then each dimension."""
     with path.open("rb") as file:
         head = file.read(4)
-    if head[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} is not an IDX file of bytes")
-    shape = tuple(np.fromfile(path, ">i4", count=head[3], offset=4))
-    return np.memmap(path, np.uint8, mode="r", offset=4 + 4 * head[3], shape=shape)
+        if head[:3] != b"\0\0\x08":
+            raise ValueError(f"{path} is not an IDX file of bytes")
+        shape = tuple(np.frombuffer(file.read(4 * head[3]), ">i4"))
+    return np.memmap(str(path), np.uint8, mode="r", offset=4 + 4 * head[3], shape=shape)
 
 
-def _sequences(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sequences(ids: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     """Cut a text into sequences, each with the same words one place further as labels."""
     n = (len(ids) - 1) // SEQUENCE_LENGTH
     cut = n * SEQUENCE_LENGTH
@@ -77,7 +79,7 @@ def as_inputs(batch: np.ndarray) -> np.ndarray:
 
 def batches(
     inputs: np.ndarray, labels: np.ndarray, batch_size: int, seed: int, worker: int, epoch: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
     """Yield an epoch in a random order that depends on seed, worker and epoch alone.
 
     The batch at the end that would be smaller is left out, so that all steps are alike and all

@@ -4,18 +4,16 @@ What a system counts as processors are hardware threads. Two of one core share a
 a worker on each has little more than half of what it has alone. Labkit counts cores.
 """
 
-from __future__ import annotations
-
 import collections
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Iterable, List, Set
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def spread(usable: Iterable[int]) -> list[int]:
+def spread(usable: Iterable[int]) -> List[int]:
     """Order processors so that the second ones of cores come after the first ones of all."""
-    seen: collections.Counter[str] = collections.Counter()
+    seen = collections.Counter()
     places = []
     for processor in sorted(usable):
         core = _core_of(processor)
@@ -29,7 +27,7 @@ def count(usable: Iterable[int]) -> int:
     return len({_core_of(processor) for processor in usable})
 
 
-def take(ordered: list[int], first: int, number: int) -> set[int]:
+def take(ordered: List[int], first: int, number: int) -> Set[int]:
     """Return a number of processors from a place in their order, which goes round."""
     return {ordered[(first + k) % len(ordered)] for k in range(number)}
 

@@ -1,73 +1,375 @@
-"""The event protocol."""
+"""The event protocol: what a replica says while it runs, written and read here alone.
 
-from __future__ import annotations
+An event is one JSON object on one line of standard output, behind `PREFIX`, so that no print of
+a framework can be mistaken for one. Every event carries its number in the sequence (from 0,
+without gaps), the time, who says it, and the CPU time used so far; each kind adds its own fields.
+"""
 
-import argparse
 import json
+import math
 import os
-import platform
 import resource
-import socket
 import time
 import traceback
-from typing import Any
-
-import numpy as np
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar, Dict, Iterable, List, Optional, Union
 
 PREFIX = "@labkit "
-"""Begins every event line, so that no print of a framework can be mistaken for one."""
 
 
-class Events:
-    """Writes a replica's events: one JSON line each, numbered from 0 without gaps."""
+class EventError(ValueError):
+    """A line that should hold an event and does not, or events that are no whole sequence."""
 
-    def __init__(self, role: str, index: int) -> None:
-        self._who = {"role": role, "index": index}
+
+@dataclass(frozen=True)
+class Event:
+    """What all events have in common.
+
+    Attributes
+    ----------
+    seq : int
+        Its place in the replica's sequence, from 0.
+    t : float
+        Monotonic seconds of the replica's machine.
+    role : str
+        ``scheduler``, ``server`` or ``worker``.
+    index : int
+        Of the replica in its role.
+    cpu : float
+        Seconds of CPU time that the replica has used so far.
+    """
+
+    kind: ClassVar[str] = ""
+
+    seq: int
+    t: float
+    role: str
+    index: int
+    cpu: float
+
+    @property
+    def replica(self):
+        """The replica's name, such as ``worker-0``."""
+        return f"{self.role}-{self.index}"
+
+    def as_dict(self):
+        """Return the event as its line has it."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        given["kind"] = self.kind
+        return given
+
+
+@dataclass(frozen=True)
+class Start(Event):
+    """The replica runs.
+
+    Attributes
+    ----------
+    trial : str
+        The trial's identity.
+    code, model, data : str
+        Checksums of the trainer that runs, and of the model's file and the data that a worker has
+        read; empty where there is none.
+    pid : int
+    host : str
+    cpus : int
+        Processors that the replica may use.
+    threads : int
+        That it was told to compute with.
+    versions : dict of str to str
+        Of Python, numpy and the framework.
+    """
+
+    kind: ClassVar[str] = "start"
+
+    trial: str
+    data: str
+    pid: int
+    versions: Dict[str, str]
+    host: str = ""
+    cpus: int = 0
+    threads: int = 0
+    code: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Ready(Event):
+    """The replica is built and warmed up."""
+
+    kind: ClassVar[str] = "ready"
+
+
+@dataclass(frozen=True)
+class Barrier(Event):
+    """All workers have met: this worker's clock starts here."""
+
+    kind: ClassVar[str] = "barrier"
+
+
+@dataclass(frozen=True)
+class Step(Event):
+    """A worker has trained.
+
+    Attributes
+    ----------
+    steps, samples : int
+        Taken and trained on so far.
+    loss : float
+        Mean since the last of these events, in nats per target.
+    accuracy : float or None
+        Likewise in percent, of models that are judged by it.
+    """
+
+    kind: ClassVar[str] = "step"
+
+    steps: int
+    samples: int
+    loss: float
+    accuracy: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Evaluation(Event):
+    """A worker has judged the network on the test set.
+
+    Attributes
+    ----------
+    steps : int
+        That the worker had taken.
+    metric : str
+    value : float
+        Of the metric; a perplexity may be infinite.
+    loss : float
+        Mean, in nats per target.
+    samples : int
+        Targets judged.
+    seconds, pause : float
+        Of inference alone, and in all since the worker's last step.
+    """
+
+    kind: ClassVar[str] = "eval"
+
+    steps: int
+    metric: str
+    value: float
+    loss: float
+    samples: int
+    seconds: float
+    pause: float
+
+
+@dataclass(frozen=True)
+class End(Event):
+    """The replica has done all it had to do.
+
+    Attributes
+    ----------
+    peak_bytes : int
+        Of resident memory.
+    steps, samples : int or None
+        Of a worker, in all.
+    """
+
+    kind: ClassVar[str] = "end"
+
+    peak_bytes: int
+    steps: Optional[int] = None
+    samples: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Error(Event):
+    """The replica has failed.
+
+    Attributes
+    ----------
+    type, message, traceback : str
+        Of the exception.
+    """
+
+    kind: ClassVar[str] = "error"
+
+    type: str
+    message: str
+    traceback: str
+
+
+KINDS = {c.kind: c for c in (Start, Ready, Barrier, Step, Evaluation, End, Error)}
+
+_TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict}
+_MAY_BE_INFINITE = {(Evaluation, "value"), (Evaluation, "loss")}
+
+
+# --- writing ---
+
+
+class Writer:
+    """Writes a replica's events to standard output, numbered.
+
+    Parameters
+    ----------
+    role : str
+    index : int
+    """
+
+    def __init__(self, role, index):
+        self._role, self._index = role, index
         self._seq = 0
 
-    def __call__(self, kind: str, **fields: Any) -> float:
-        """Write one event and return its time in monotonic seconds.
+    def write(self, kind, **values):
+        """Write one event.
 
-        Beside it goes the CPU time, in seconds, that this process has used so far.
+        Parameters
+        ----------
+        kind : type
+            The event's class.
+        **values
+            Its own fields.
+
+        Returns
+        -------
+        float
+            Its time, in monotonic seconds.
+
+        Raises
+        ------
+        OSError
+            If the line could not be written whole.
         """
         now = time.monotonic()
-        cpu = round(time.process_time(), 4)
-        event = {"seq": self._seq, "t": round(now, 6), **self._who, "kind": kind, "cpu": cpu}
-        event |= fields
+        event = kind(
+            seq=self._seq,
+            t=round(now, 6),
+            role=self._role,
+            index=self._index,
+            cpu=round(time.process_time(), 4),
+            **values
+        )
         self._seq += 1
-        # One write a line: it cannot be torn by what a framework's threads print meanwhile.
-        line = f"{PREFIX}{json.dumps(event)}\n".encode()
+        # One write per line: it cannot be torn by what a framework's threads print meanwhile.
+        line = encode(event).encode()
         if os.write(1, line) != len(line):
             raise OSError("an event line could not be written whole: is the disk full?")
         return now
 
-    def start(self, args: argparse.Namespace, versions: dict[str, str], data_sum: str) -> None:
-        """Say who this is, and on what it runs."""
-        self(
-            "start",
-            trial=args.trial,
-            data=data_sum,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            cpus=len(os.sched_getaffinity(0)),
-            threads=args.threads,
-            versions={
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                **versions,
-            },
-        )
-
-    def end(self, **totals: Any) -> None:
+    def end(self, **totals):
         """Close the sequence: this replica has done all it had to do."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        self("end", peak_bytes=peak, **totals)
+        self.write(End, peak_bytes=peak, **totals)
 
-    def error(self, error: BaseException) -> None:
+    def error(self, error):
         """Close the sequence: this replica has failed."""
-        self(
-            "error",
-            type=type(error).__name__,
-            message=str(error),
-            traceback="".join(traceback.format_exception(error)),
+        trace = traceback.format_exception(type(error), error, error.__traceback__)
+        self.write(
+            Error, type=type(error).__name__, message=str(error), traceback="".join(trace)
         )
+
+
+def encode(event: Event) -> str:
+    """Return the line of an event, with its newline."""
+    return f"{PREFIX}{json.dumps(event.as_dict())}\n"
+
+
+# --- reading ---
+
+
+def decode(line: Union[str, bytes]) -> Optional[Event]:
+    """Return the event in a line, None if the line is somebody else's.
+
+    Fields that are not known are passed over: they are of another version of labkit.
+
+    Raises
+    ------
+    EventError
+        If the line begins an event that is not whole, or not of the types that its kind has.
+    """
+    if isinstance(line, bytes):
+        line = line.decode("utf-8", "replace")
+    _, found, rest = line.partition(PREFIX)
+    if not found:
+        return None
+    try:
+        given = json.loads(rest)
+        kind = KINDS[given["kind"]]
+        event = kind(**{field.name: given[field.name] for field in fields(kind)
+                        if field.name in given})  # fmt: skip
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise EventError(f"cut off or garbled: {line[:120]!r}") from None
+    for field in fields(kind):
+        _check(kind, field, getattr(event, field.name), line)
+    return event
+
+
+def _check(kind, field, value, line):
+    """Make sure that a field's value is of its type, and a number that can be."""
+    expected = field.type
+    if value is None and field.default is None:
+        return
+    if expected in (Optional[int], Optional[float]):
+        expected = int if expected == Optional[int] else float
+    right = isinstance(value, _TYPES[expected]) and not isinstance(value, bool)
+    if right and expected is float and not math.isfinite(value):
+        right = (kind, field.name) in _MAY_BE_INFINITE and value == math.inf
+    if right and expected is int:
+        right = value >= 0
+    if not right:
+        raise EventError(f"{field.name} of {kind.kind} is {value!r}: {line[:120]!r}")
+
+
+def read(text: str, role: str, index: int) -> List[Event]:
+    """Return all events of a replica, which must be a whole sequence.
+
+    Parameters
+    ----------
+    text : str
+        All that the replica printed; lines of others are passed over.
+    role, index
+        Whose events these must be.
+
+    Raises
+    ------
+    EventError
+        Naming the line, if one is cut off or garbled, the numbering has a gap or a repetition,
+        time runs backwards, an event is another replica's, or ``end`` is missing or not the last.
+    """
+    found = []  # type: List[Event]
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            event = decode(line)
+        except EventError as error:
+            raise EventError(f"line {number} is {error}") from None
+        if event is not None:
+            _check_order(event, found, role, index, number)
+            found.append(event)
+    if not found:
+        raise EventError("no events")
+    if not isinstance(found[-1], End):
+        raise EventError(f"the events stop at {found[-1].kind}, without end")
+    return found
+
+
+def _check_order(event, before, role, index, number):
+    """Make sure that an event may come after those before it."""
+    where = f"line {number}"
+    if (event.role, event.index) != (role, index):
+        raise EventError(f"{where} is an event of {event.role} {event.index}")
+    if event.seq != len(before):
+        what = "twice" if event.seq < len(before) else "after a gap"
+        raise EventError(
+            f"{where} has event {event.seq} {what}; due was {len(before)}"
+        )
+    if not before:
+        return
+    last = before[-1]
+    if event.t < last.t:
+        raise EventError(f"{where}: time runs backwards")
+    if isinstance(last, (End, Error)):
+        raise EventError(f"{where}: {event.kind} after {last.kind}")
+
+
+def since_barrier(events: Iterable[Event], kind) -> "List[tuple]":
+    """Return the events of a kind after a worker's barrier, each with its seconds since then."""
+    events = list(events)
+    barrier = next(event.t for event in events if isinstance(event, Barrier))
+    return [(event.t - barrier, event) for event in events if isinstance(event, kind)]

@@ -3,7 +3,7 @@
 Importing a framework takes seconds, forking a process that has imported it and run nothing takes
 milliseconds, and the copies share their memory. Started by `labkit.launchers.local.warm` with
 
-    python forkserver.py TRAINER SOCKET < LIFELINE
+    python -m labkit.replicas.forkserver TRAINER SOCKET < LIFELINE
 
 it says ``ready`` (or a traceback) on standard output when the import is done, and then serves
 requests on a Unix socket, one JSON object a line:
@@ -18,8 +18,6 @@ has spawned does not outlive its connection: replicas are killed and their direc
 will read any more, is removed, unless the client said to keep it. When standard input closes, or
 the parent dies, all ends.
 """
-
-from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -51,8 +49,8 @@ class Client:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.buffer = b""
-        self.replicas: dict[int, str] = {}
-        self.directories: set[str] = set()
+        self.replicas = {}  # process id -> name
+        self.directories = set()
 
     def say(self, **message: object) -> None:
         """Send one message; a client that has gone is noticed when it is read from."""
@@ -65,7 +63,7 @@ class ForkServer:
 
     def __init__(self, trainer: object, path: str) -> None:
         self.trainer = trainer
-        self.clients: list[Client] = []
+        self.clients = []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
         self.listener.listen()
@@ -177,7 +175,7 @@ class ForkServer:
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     name = client.replicas.pop(pid)
-                    client.say(ended=name, code=os.waitstatus_to_exitcode(status))
+                    client.say(ended=name, code=exit_code(status))
 
     @staticmethod
     def kill(pid: int, number: int) -> None:
@@ -200,6 +198,11 @@ class ForkServer:
             os.waitpid(pid, 0)
         for directory in client.directories:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def exit_code(status: int) -> int:
+    """Return the exit code in a process's wait status, negative for a signal."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def main() -> None:

@@ -1,65 +1,66 @@
-"""The training loop."""
+"""The training loop: the same for all frameworks and models."""
 
-from __future__ import annotations
-
-import argparse
+import abc
 import math
+import os
+import platform
 import signal
+import socket
 import time
-from collections.abc import Callable
-from typing import Protocol
+from typing import Tuple
 
 import numpy as np
 
+from labkit.replicas import events, models
 from labkit.replicas.arrays import Arrays, as_inputs, batches
-from labkit.replicas.events import Events
 
 REPORT_EVERY = 0.5
 """Seconds between two ``step`` events of a worker, at least."""
 
-
-VOCABULARY = 10_000
-
-
-CLASSES = 10
-
-
-EVAL_BATCH = {"lenet5": 250, "lstm": 20}
-"""Samples a step of evaluation; not the trial's batch size, so that inference compares."""
-
-
 WARM_UP_STEPS = 3
 """Untimed steps before the barrier: full training steps, but without effect on the weights."""
+
+METRICS = {
+    "accuracy": lambda loss, hits: 100 * float(hits.mean()),
+    "perplexity": lambda loss, hits: float(np.exp(loss)),
+}
+"""How a model is judged, by its ``METRIC``: from the mean loss and each target's hit."""
 
 
 class Diverged(ArithmeticError):
     """The loss is no longer a number."""
 
 
-class Network(Protocol):
+class Network(abc.ABC):
     """What a trainer's worker offers to the training loop."""
 
-    def train(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-        """Take one step; return the batch's mean loss (nats a target) and share of hits."""
+    @abc.abstractmethod
+    def train(self, inputs: np.ndarray, labels: np.ndarray) -> Tuple[float, float]:
+        """Take one step; return the batch's mean loss (nats per target) and share of hits."""
 
+    @abc.abstractmethod
     def warm_up(self, inputs: np.ndarray, labels: np.ndarray) -> None:
         """Take a step that changes no weight, over all the paths that training will use."""
 
-    def evaluate(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @abc.abstractmethod
+    def evaluate(self, inputs: np.ndarray, labels: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         """Return each target's loss (nats) and whether its likeliest class is right."""
 
+    @abc.abstractmethod
     def finish(self) -> None:
         """Wait until everything that was started has been computed."""
 
+    @abc.abstractmethod
     def barrier(self) -> None:
         """Return when all workers have called it."""
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Leave the job in good order."""
 
 
-def work(args: argparse.Namespace, events: Events, network: Network, data: Arrays) -> None:
-    """Train as the trial says: warm up, meet the others, take the steps, evaluate, take leave."""
+def work(args, writer, model, network, data):
+    """Train as the trial says: warm up, meet the others, take the steps, evaluate, leave."""
     size = args.batch_size
     steps_per_epoch = len(data.train_inputs) // size
     total = args.steps or args.epochs * steps_per_epoch
@@ -67,19 +68,22 @@ def work(args: argparse.Namespace, events: Events, network: Network, data: Array
     for _ in range(WARM_UP_STEPS):
         network.warm_up(*warm)
     network.finish()
-    events("ready")
+    writer.write(events.Ready)
     network.barrier()
-    reported = events("barrier")
+    reported = writer.write(events.Barrier)
 
     steps = 0
-    losses: list[float] = []
-    hits: list[float] = []
+    losses, hits = [], []
 
-    def report() -> float:
-        fields = {"loss": float(np.mean(losses))}
-        if args.model == "lenet5":
-            fields["accuracy"] = 100 * float(np.mean(hits))
-        now = events("step", steps=steps, samples=steps * size, **fields)
+    def report():
+        accuracy = 100 * float(np.mean(hits)) if model.METRIC == "accuracy" else None
+        now = writer.write(
+            events.Step,
+            steps=steps,
+            samples=steps * size,
+            loss=float(np.mean(losses)),
+            accuracy=accuracy,
+        )
         losses.clear()
         hits.clear()
         return now
@@ -105,31 +109,24 @@ def work(args: argparse.Namespace, events: Events, network: Network, data: Array
         if losses:
             reported = report()
         if args.index == 0 and args.eval_samples != 0:
-            _evaluate(args, events, network, data, steps, since=reported)
+            evaluate(args, writer, model, network, data, steps, reported)
             reported = time.monotonic()
     network.close()
-    events.end(steps=steps, samples=steps * size)
+    writer.end(steps=steps, samples=steps * size)
 
 
-def _evaluate(
-    args: argparse.Namespace,
-    events: Events,
-    network: Network,
-    data: Arrays,
-    steps: int,
-    since: float,
-) -> None:
-    """Judge the network on the test set: accuracy of images, perplexity of text."""
+def evaluate(args, writer, model, network, data, steps, since):
+    """Judge the network on the test set, by the model's metric."""
     inputs = data.test_inputs[: args.eval_samples]
     labels = data.test_labels[: args.eval_samples]
-    size = EVAL_BATCH[args.model]
+    size = model.EVAL_BATCH
     losses, hits = [], []
     seconds = 0.0
     for begin in range(0, len(inputs), size):
         x, y = inputs[begin : begin + size], labels[begin : begin + size]
         real = len(x)
         # The last batch is filled up to the common shape; what fills it is not counted.
-        x, y = np.resize(x, (size, *x.shape[1:])), np.resize(y, (size, *y.shape[1:]))
+        x, y = np.resize(x, (size,) + x.shape[1:]), np.resize(y, (size,) + y.shape[1:])
         x, y = as_inputs(x), y.astype(np.int32)
         if begin == 0:
             network.evaluate(x, y)  # the first time builds what evaluates: not inference
@@ -138,40 +135,33 @@ def _evaluate(
         seconds += time.monotonic() - clock
         losses.append(np.reshape(loss, y.shape)[:real])
         hits.append(np.reshape(hit, y.shape)[:real])
-    targets = int(labels.size)
     loss = float(np.concatenate(losses).mean())
-    if args.model == "lenet5":
-        metric, value = "accuracy", 100 * float(np.concatenate(hits).mean())
-    else:
-        metric, value = "perplexity", float(np.exp(loss))
-    events(
-        "eval",
+    writer.write(
+        events.Evaluation,
         steps=steps,
-        metric=metric,
-        value=value,
+        metric=model.METRIC,
+        value=METRICS[model.METRIC](loss, np.concatenate(hits)),
         loss=loss,
-        samples=targets,
+        samples=int(labels.size),
         seconds=round(seconds, 6),
         pause=round(time.monotonic() - since, 6),
     )
 
 
-def main(
-    args: argparse.Namespace,
-    versions: dict[str, str],
-    build: Callable[[argparse.Namespace], Network],
-    serve: Callable[[argparse.Namespace, Events], None],
-) -> None:
+def main(args, versions, code, build, serve):
     """Be the replica that the command line asks for, and say how it ended.
 
     Parameters
     ----------
     args : Namespace
-        From `parse`.
+        From `labkit.replicas.arguments.parse`.
     versions : dict of str to str
         Of the framework, for the ``start`` event.
+    code : str
+        The trainer's `labkit.replicas.checksum` when it was imported.
     build : callable
-        Makes a worker's network and connects it to the others.
+        Makes a worker's network from the arguments, the model and the data, and connects it to the
+        others.
     serve : callable
         Is a server or scheduler until the workers have finished.
 
@@ -180,19 +170,29 @@ def main(
     SystemExit
         With 1 if the replica failed, after its ``error`` event.
     """
-    events = Events(args.role, args.index)
+    writer = events.Writer(args.role, args.index)
     if args.deadline:
         # The launcher ends late replicas; this is for the case that it is no longer there.
         signal.setitimer(signal.ITIMER_REAL, args.deadline)
+    start = dict(
+        trial=args.trial,
+        code=code,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        cpus=len(os.sched_getaffinity(0)),
+        threads=args.threads,
+        versions=dict(versions, python=platform.python_version(), numpy=np.__version__),
+    )
     try:
         if args.role == "worker":
+            model = models.load(models.path_of(args.model))
             data = Arrays(args.dataset, args.data)
-            events.start(args, versions, data.sum)
-            work(args, events, build(args), data)
+            writer.write(events.Start, model=model.SUM, data=data.sum, **start)
+            work(args, writer, model, build(args, model, data), data)
         else:
-            events.start(args, versions, "")
-            serve(args, events)
-            events.end()
+            writer.write(events.Start, model="", data="", **start)
+            serve(args, writer)
+            writer.end()
     except Exception as error:
-        events.error(error)
+        writer.error(error)
         raise SystemExit(1) from error

@@ -8,13 +8,11 @@ weights it goes on with. No ssh and no launch.py is needed for that: a few envir
 say who is who.
 """
 
-from __future__ import annotations
-
 import os
 
-from labkit.replicas import loop
+from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
-from labkit.replicas.arrays import SEQUENCE_LENGTH
+from labkit.replicas.events import Ready
 
 if __name__ == "__main__":
     ARGS = parse()
@@ -26,38 +24,14 @@ if "bool" not in np.__dict__:
 
 import mxnet as mx
 
-LSTM_LAYERS = 2
-LSTM_UNITS = 200
+CODE = checksum(__file__)
 
 
-def lenet5() -> mx.sym.Symbol:
-    """LeNet-5 as in the thesis: two convolutions and poolings, 500 units, 10 classes."""
-    net = mx.sym.Variable("data")
-    for filters in (20, 50):
-        net = mx.sym.Convolution(net, kernel=(5, 5), num_filter=filters)
-        net = mx.sym.Activation(net, act_type="tanh")
-        net = mx.sym.Pooling(net, pool_type="max", kernel=(2, 2), stride=(2, 2))
-    net = mx.sym.FullyConnected(mx.sym.Flatten(net), num_hidden=500)
-    net = mx.sym.Activation(net, act_type="tanh")
-    net = mx.sym.FullyConnected(net, num_hidden=loop.CLASSES)
-    return mx.sym.SoftmaxOutput(net, name="softmax")
-
-
-def lstm(length: int) -> tuple[mx.sym.Symbol, tuple[str], tuple[str]]:
-    """Two LSTM layers over an embedding, unrolled over `length` words, from a zero state."""
-    words = mx.sym.Variable("data")
-    labels = mx.sym.Variable("softmax_label")
-    net = mx.sym.Embedding(
-        words, input_dim=loop.VOCABULARY, output_dim=LSTM_UNITS, name="embedding"
-    )
-    stack = mx.rnn.SequentialRNNCell()
-    for layer in range(LSTM_LAYERS):
-        stack.add(mx.rnn.LSTMCell(LSTM_UNITS, prefix=f"lstm{layer}_"))
-    net, _ = stack.unroll(length, inputs=net, merge_outputs=True)
-    net = mx.sym.Reshape(net, shape=(-1, LSTM_UNITS))
-    net = mx.sym.FullyConnected(net, num_hidden=loop.VOCABULARY, name="prediction")
-    net = mx.sym.SoftmaxOutput(net, mx.sym.Reshape(labels, shape=(-1,)), name="softmax")
-    return net, ("data",), ("softmax_label",)
+def network(model) -> mx.sym.Symbol:
+    """Return a network with its loss, over the variables ``data`` and ``softmax_label``."""
+    scores = model.mxnet(mx, mx.sym.Variable("data"))
+    labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
+    return mx.sym.SoftmaxOutput(scores, labels, name="softmax")
 
 
 def negative_log(probabilities: mx.nd.NDArray) -> mx.nd.NDArray:
@@ -72,29 +46,34 @@ def initializer(name: str) -> mx.init.Initializer:
     return mx.init.Uniform(0.01)
 
 
-class Worker:
+class Worker(loop.Network):
     """A network that trains on this process's CPU, alone or with others."""
 
-    def __init__(self, args) -> None:
-        self.clip_norm, self.model = args.clip_norm, args.model
+    def __init__(self, args, model, data) -> None:
+        self.clip_norm = args.clip_norm
+        self.metric = model.METRIC
+        self.shape, self.label_shape = data.train_inputs.shape[1:], data.train_labels.shape[1:]
         self.store = None
         if args.strategy == "async-ps":
             join(args)
             self.store = mx.kv.create("dist_async")
         mx.random.seed(args.seed)
         np.random.seed(args.seed)
-        if args.model == "lenet5":
-            self.module = mx.mod.Module(lenet5(), context=mx.cpu())
-        else:
+        symbol = network(model)
+        if self.label_shape:
             self.module = mx.mod.BucketingModule(
-                lstm, default_bucket_key=SEQUENCE_LENGTH, context=mx.cpu()
+                lambda length: (symbol, ("data",), ("softmax_label",)),
+                default_bucket_key=self.label_shape[0],
+                context=mx.cpu(),
             )
+        else:
+            self.module = mx.mod.Module(symbol, context=mx.cpu())
         self.module.bind(*self._shapes(args.batch_size))
         self.module.init_params(initializer(args.initializer))
         # SoftmaxOutput's gradient is a sum over all targets, hence over a text's time steps.
         self.targets = args.batch_size
         if args.loss_over_time == "mean":
-            self.targets *= SEQUENCE_LENGTH
+            self.targets *= int(np.prod(self.label_shape))
         self.module.init_optimizer(
             self.store or "local",
             "sgd",
@@ -103,24 +82,23 @@ class Worker:
         self.barrier()  # the servers have the optimiser before anybody pushes
         self.evaluator = None
 
-    def _shapes(self, size: int) -> tuple[list, list]:
-        if self.model == "lenet5":
-            inputs, labels = (size, 1, 28, 28), (size,)
-        else:
-            inputs = labels = (size, SEQUENCE_LENGTH)
-        return [mx.io.DataDesc("data", inputs)], [mx.io.DataDesc("softmax_label", labels)]
+    def _shapes(self, size):
+        return (
+            [mx.io.DataDesc("data", (size,) + self.shape)],
+            [mx.io.DataDesc("softmax_label", (size,) + self.label_shape)],
+        )
 
     def _batch(self, inputs, labels) -> mx.io.DataBatch:
         shapes = self._shapes(len(inputs))
         return mx.io.DataBatch(
-            [mx.nd.array(inputs.reshape(shapes[0][0].shape))],
+            [mx.nd.array(inputs)],
             [mx.nd.array(labels)],
-            bucket_key=SEQUENCE_LENGTH,
+            bucket_key=self.label_shape[0] if self.label_shape else None,
             provide_data=shapes[0],
             provide_label=shapes[1],
         )
 
-    def _gradients(self) -> list[mx.nd.NDArray]:
+    def _gradients(self):
         module = getattr(self.module, "_curr_module", self.module)
         return [arrays[0] for arrays in module._exec_group.grad_arrays]
 
@@ -137,7 +115,7 @@ class Worker:
         truth = batch.label[0].reshape((-1,))
         loss = negative_log(mx.nd.pick(probabilities, truth)).mean()
         hits = 0.0
-        if self.model == "lenet5":
+        if self.metric == "accuracy":
             hits = (mx.nd.argmax(probabilities, axis=1) == truth).mean().asscalar()
         return float(loss.asscalar()), float(hits)
 
@@ -189,10 +167,10 @@ def join(args) -> None:
         os.environ["DMLC_NODE_HOST"] = own.rpartition(":")[0]
 
 
-def serve(args, events) -> None:
+def serve(args, writer) -> None:
     """Be the scheduler or a server until all workers have finished."""
     join(args)
-    events("ready")
+    writer.write(Ready)
     try:
         # What `import mxnet` does when it finds these variables set before.
         mx.kvstore.kvstore_server._init_kvstore_server_module()
@@ -203,7 +181,7 @@ def serve(args, events) -> None:
 
 def main(args) -> None:
     """Be one replica."""
-    loop.main(args, {"mxnet": mx.__version__}, Worker, serve)
+    loop.main(args, {"mxnet": mx.__version__}, CODE, Worker, serve)
 
 
 if __name__ == "__main__":

@@ -6,24 +6,22 @@ gradients and has them applied on the servers without waiting for anybody. What 
 `contrib.rnn` did for the thesis is written out here, because neither exists any more.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 
-from labkit.replicas import loop
+from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
-from labkit.replicas.arrays import SEQUENCE_LENGTH
+from labkit.replicas.events import Ready
 
 if __name__ == "__main__":
     ARGS = parse()
 
+import numpy as np
 import tensorflow
 
 tf = tensorflow.compat.v1
 
-LSTM_LAYERS = 2
-LSTM_UNITS = 200
+CODE = checksum(__file__)
 
 INITIALIZERS = {
     "default": tf.glorot_uniform_initializer,
@@ -32,57 +30,10 @@ INITIALIZERS = {
 }
 
 
-def dense(net, units: int):
-    """Connect every input with every one of `units` outputs."""
-    weights = tf.get_variable("weights", [net.shape[-1], units])
-    bias = tf.get_variable("bias", [units], initializer=tf.zeros_initializer())
-    return tf.nn.bias_add(tf.matmul(net, weights), bias)
-
-
-def lenet5(images):
-    """LeNet-5 as in the thesis: two convolutions and poolings, 500 units, 10 classes."""
-    net = tf.reshape(images, [-1, 28, 28, 1])
-    for layer, filters in enumerate((20, 50)):
-        with tf.variable_scope(f"convolution{layer}"):
-            kernel = tf.get_variable("kernel", [5, 5, net.shape[-1], filters])
-            bias = tf.get_variable("bias", [filters], initializer=tf.zeros_initializer())
-        net = tf.nn.conv2d(net, kernel, strides=1, padding="VALID")
-        net = tf.tanh(tf.nn.bias_add(net, bias))
-        net = tf.nn.max_pool2d(net, ksize=2, strides=2, padding="VALID")
-    with tf.variable_scope("hidden"):
-        net = tf.tanh(dense(tf.reshape(net, [-1, 4 * 4 * 50]), 500))
-    with tf.variable_scope("classes"):
-        return dense(net, loop.CLASSES)
-
-
-def lstm(words):
-    """Two LSTM layers over an embedding, unrolled over 30 words, from a zero state."""
-    embedding = tf.get_variable("embedding", [loop.VOCABULARY, LSTM_UNITS])
-    sequence = tf.unstack(tf.nn.embedding_lookup(embedding, words), axis=1)
-    for layer in range(LSTM_LAYERS):
-        with tf.variable_scope(f"lstm{layer}"):
-            weights = tf.get_variable("weights", [2 * LSTM_UNITS, 4 * LSTM_UNITS])
-            bias = tf.get_variable(
-                "bias", [4 * LSTM_UNITS], initializer=tf.zeros_initializer()
-            )
-        cell = output = tf.zeros([tf.shape(words)[0], LSTM_UNITS])
-        outputs = []
-        for inputs in sequence:
-            gates = tf.matmul(tf.concat([inputs, output], axis=1), weights)
-            new, candidate, forget, show = tf.split(tf.nn.bias_add(gates, bias), 4, axis=1)
-            # The 1 makes a fresh cell remember, as in BasicLSTMCell and in MXNet's LSTMCell.
-            cell = cell * tf.sigmoid(forget + 1.0) + tf.sigmoid(new) * tf.tanh(candidate)
-            output = tf.tanh(cell) * tf.sigmoid(show)
-            outputs.append(output)
-        sequence = outputs
-    with tf.variable_scope("prediction"):
-        return dense(tf.reshape(tf.stack(sequence, axis=1), [-1, LSTM_UNITS]), loop.VOCABULARY)
-
-
-class Worker:
+class Worker(loop.Network):
     """A graph and a session that train on this process's CPU, alone or with others."""
 
-    def __init__(self, args) -> None:
+    def __init__(self, args, model, data) -> None:
         target, device = "", None
         self.workers = 1
         if args.strategy == "async-ps":
@@ -93,40 +44,37 @@ class Worker:
             )
         with tf.Graph().as_default(), tf.device(device):
             tf.set_random_seed(args.seed)
-            self._build(args)
+            self._build(args, model, data)
             if args.index > 0:
                 self._wait_for_chief(target, config(args))
             self.session = tf.train.MonitoredTrainingSession(
                 master=target, is_chief=args.index == 0, config=config(args)
             )
 
-    def _build(self, args) -> None:
-        shape, dtype = ([28, 28], tf.float32)
-        label_shape = []
-        if args.model == "lstm":
-            shape, dtype = [SEQUENCE_LENGTH], tf.int32
-            label_shape = shape
-        self.inputs = tf.placeholder(dtype, [None, *shape])
-        self.labels = tf.placeholder(tf.int32, [None, *label_shape])
+    def _build(self, args, model, data) -> None:
+        label_shape = data.train_labels.shape[1:]
+        dtype = tf.float32 if data.train_inputs.dtype == np.uint8 else tf.int32
+        self.inputs = tf.placeholder(dtype, (None,) + data.train_inputs.shape[1:])
+        self.labels = tf.placeholder(tf.int32, (None,) + label_shape)
         # Fed with every step, so that a warm-up can take the same path with rate 0.
         self.rate = tf.placeholder(tf.float32, [])
         self.learning_rate = args.learning_rate
         with tf.variable_scope("", initializer=INITIALIZERS[args.initializer]()):
-            logits = {"lenet5": lenet5, "lstm": lstm}[args.model](self.inputs)
+            logits = model.tensorflow(tf, self.inputs)
         truth = tf.reshape(self.labels, [-1])
         self.losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=truth, logits=logits)
         self.loss = tf.reduce_mean(self.losses)
         self.hits = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), truth)
         objective = self.loss
         if args.loss_over_time == "sum":
-            objective *= SEQUENCE_LENGTH
+            objective *= float(np.prod(label_shape))
         optimizer = tf.train.GradientDescentOptimizer(self.rate)
-        gradients, variables = zip(*optimizer.compute_gradients(objective), strict=True)
+        gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, args.clip_norm)
-        self.update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        self.update = optimizer.apply_gradients(zip(gradients, variables))
         self.hit_share = tf.constant(0.0)
-        if args.model == "lenet5":
+        if model.METRIC == "accuracy":
             self.hit_share = tf.reduce_mean(tf.cast(self.hits, tf.float32))
         self.arrivals = tf.get_variable(
             "arrivals", [], tf.int32, initializer=tf.zeros_initializer(), trainable=False
@@ -198,19 +146,19 @@ def join(args):
     )
 
 
-def serve(args, events) -> None:
+def serve(args, writer) -> None:
     """Be a parameter server until a SIGTERM says that the workers have finished."""
     # `Server.join()` would never return; one that left by itself would hang the last worker.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     server = join(args)
-    events("ready")
+    writer.write(Ready)
     signal.sigwait({signal.SIGTERM})
     del server
 
 
 def main(args) -> None:
     """Be one replica."""
-    loop.main(args, {"tensorflow": tensorflow.__version__}, Worker, serve)
+    loop.main(args, {"tensorflow": tensorflow.__version__}, CODE, Worker, serve)
 
 
 if __name__ == "__main__":

@@ -1,103 +1,74 @@
-"""From the lines that replicas print to checked events."""
+"""What makes a run invalid: replicas that did not do the trial's work with its code and data."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator
+from typing import Any
 
-from labkit.errors import LabkitError
-from labkit.replicas.events import PREFIX
-
-if TYPE_CHECKING:
-    pass
-
-class RunError(LabkitError):
-    """Events that do not add up to a run."""
+from labkit.replicas.events import Barrier, End, Evaluation, Event, Ready, Start, Step
+from labkit.runs.run import Run, RunError
 
 
-def parse(text: str, role: str, index: int) -> list[dict[str, Any]]:
-    """Return a replica's events, checked.
-
-    Parameters
-    ----------
-    text : str
-        All that the replica printed; lines of others are passed over.
-    role, index
-        Whose events these must be.
+def check(run: Run) -> None:
+    """Make sure that every replica finished, with the work, the code and the data of the trial.
 
     Raises
     ------
     RunError
-        If a line is cut off or garbled, the numbering has a gap or a repetition, time runs
-        backwards, events are another replica's, or ``end`` is missing or not the last.
+        Naming the first thing that is not as it should be.
     """
-    who = f"{role} {index}"
-    events: list[dict[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        _, found, rest = line.partition(PREFIX)
-        if not found:
-            continue
-        event = _event(rest)
-        if event is None:
-            raise RunError(f"{who}: line {number} is cut off or garbled: {line[:120]!r}")
-        if (event["role"], event["index"]) != (role, index):
-            raise RunError(f"{who}: line {number} is an event of {event['role']} {event['index']}")
-        seq, last = event["seq"], events[-1] if events else None
-        if seq != len(events):
-            what = "twice" if seq < len(events) else "after a gap"
-            raise RunError(f"{who}: line {number} has event {seq} {what}; due was {len(events)}")
-        if last and event["t"] < last["t"]:
-            raise RunError(f"{who}: line {number}: time runs backwards")
-        if last and last["kind"] in ("end", "error"):
-            raise RunError(f"{who}: line {number}: {event['kind']} after {last['kind']}")
-        events.append(event)
-    if not events:
-        raise RunError(f"{who}: no events")
-    if events[-1]["kind"] != "end":
-        raise RunError(f"{who}: the events stop at {events[-1]['kind']}, without end")
-    return events
+    for role, count in run.trial.replicas.items():
+        for index in range(count):
+            events = run.workers[index] if role == "worker" else run.events(role, index)
+            _compare(f"{role} {index}", _of_start(run, role, events[0]))
+    for index, events in enumerate(run.workers):
+        who = f"worker {index}"
+        if [type(event) for event in events[1:3]] != [Ready, Barrier]:
+            raise RunError(f"{who} did not pass the barrier before training")
+        _check_steps(who, run, [event for event in events if isinstance(event, Step)])
+        _compare(who, _of_end(run, index, events))
 
 
-def _event(text: str | bytes) -> dict[str, Any] | None:
-    """Return the event that follows the prefix of a line, None if it is not whole."""
-    try:
-        event = json.loads(text)
-        shape = [type(event[name]) for name in ("seq", "role", "index", "kind")]
-        whole = shape == [int, str, int, str] and isinstance(event["t"], int | float)
-    except (ValueError, TypeError, KeyError):
-        return None
-    return event if whole else None
+Findings = Iterator[tuple[str, Any, Any]]
+"""What was looked at, what was found, and what was due."""
 
 
-def event_in(line: bytes) -> dict[str, Any] | None:
-    """Return the event in a line, None if there is no whole one."""
-    _, found, rest = line.partition(PREFIX.encode())
-    return _event(rest) if found else None
+def _compare(who: str, findings: Findings) -> None:
+    for what, found, due in findings:
+        if found != due:
+            raise RunError(f"{who}: {what} is {found!r}, should be {due!r}")
 
 
-class LogReader:
-    """Follows a replica's log while it is written, for showing what goes on.
+def _of_start(run: Run, role: str, start: Event) -> Findings:
+    yield "the first event", start.kind, Start.kind
+    yield "trial", start.trial, run.trial.identity
+    yield "code", start.code, run.trial.sums["code"]
+    if role == "worker":
+        yield "model", start.model, run.trial.sums["model"]
+        yield "data", start.data, run.trial.sums["data"]
 
-    Parameters
-    ----------
-    path : Path
-        Of the log; need not exist yet.
-    """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-        self._rest = b""
+def _check_steps(who: str, run: Run, steps: list[Step]) -> None:
+    last = 0
+    for event in steps:
+        if event.steps < last:
+            raise RunError(f"{who}: steps fall from {last} to {event.steps}")
+        last = event.steps
+        due = event.steps * run.trial.batch_size
+        _compare(who, iter([(f"samples after {event.steps} steps", event.samples, due)]))
+    _compare(who, iter([("last step", last, run.trial.total_steps)]))
 
-    def new(self) -> list[dict[str, Any]]:
-        """Return the events that have come since the last call; broken lines are left out."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                fresh = file.read()
-        except FileNotFoundError:
-            return []
-        self._offset += len(fresh)
-        *lines, self._rest = (self._rest + fresh).split(b"\n")
-        return [event for line in lines if (event := event_in(line))]
+
+def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
+    end = events[-1]
+    assert isinstance(end, End)  # or it would be no whole sequence
+    yield "steps", end.steps, run.trial.total_steps
+    yield "samples", end.samples, run.trial.total_steps * run.trial.batch_size
+    found = [event for event in events if isinstance(event, Evaluation)]
+    due = 0
+    if index == 0 and run.trial.eval_samples != 0:
+        due = math.ceil(run.trial.total_steps / run.trial.steps_per_epoch)
+    yield "number of evaluations", len(found), due
+    for event in found:
+        yield "metric", event.metric, run.trial.network.metric

@@ -6,6 +6,7 @@ A finished run is a directory under ``outputs/runs``, named after its trial:
     run.json                how it went: status, circumstances, machine, revision
     <role>-<index>.log      what each replica printed, events and all else
     <role>-<index>.err      its standard error
+    <model>.py              the model's file, if it is not one of labkit's
     pods/<pod>.log          in a cluster: all that each pod printed, with the time
 
 It appears there in one step, when it is complete and checked. Until then it lies in ``.scratch``;
@@ -22,17 +23,16 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labkit import settings
 from labkit.errors import LabkitError
+from labkit.runs.check import check
+from labkit.runs.results import Results
 from labkit.runs.run import Run
-from labkit.runs.tables import key_of, row_of, step_rows
 from labkit.settings import OUTPUTS
 from labkit.trials import Trial, TrialError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from labkit.trials.models import MODELS
 
 LEAST_ROOM = 32 << 20
 """Bytes that must be free on disk before a trial starts; a run takes some hundred kilobytes."""
@@ -61,9 +61,44 @@ class Store:
         """Return the trial's run if it has finished or diverged, otherwise None."""
         return self._read(self.root / self.name(trial))
 
+    def look_up(self, trials: Iterable[Trial]) -> dict[Trial, Run]:
+        """Return the runs of those trials that have finished or diverged."""
+        return {trial: run for trial in trials if (run := self.find(trial))}
+
     def failure(self, trial: Trial) -> Run | None:
         """Return the trial's last failed run, if there is one."""
         return self._read(self.root / ".failed" / self.name(trial))
+
+    def results(self, trials: Iterable[Trial] | None = None) -> Results:
+        """Return all runs that can be read, or the last run of each of some trials."""
+        if trials is None:
+            return Results(self.runs())
+        found = (self.find(trial) or self.failure(trial) for trial in trials)
+        return Results(run for run in found if run)
+
+    def runs(self) -> Iterator[Run]:
+        """Yield all runs that have finished or diverged, in the order of their names.
+
+        Those that `unreadable` names are left out.
+        """
+        for directory in self._directories():
+            with contextlib.suppress(TrialError):
+                run = self._read(directory)
+                if run and run.launcher == self.launcher:
+                    yield run
+
+    def unreadable(self) -> dict[Path, str]:
+        """Return runs of a labkit that knew other fields, models or frameworks, each with why."""
+        found = {}
+        for directory in self._directories():
+            try:
+                self._read(directory)
+            except TrialError as error:
+                found[directory] = str(error)
+        return found
+
+    def _directories(self) -> list[Path]:
+        return [path.parent for path in sorted(self.root.glob("*/run.json"))]
 
     @staticmethod
     def _read(directory: Path) -> Run | None:
@@ -72,14 +107,6 @@ class Store:
             return Run.read(directory)
         except FileNotFoundError:
             return None
-
-    def runs(self) -> Iterator[Run]:
-        """Yield all runs that have finished or diverged, in the order of their names."""
-        for path in sorted(self.root.glob("*/run.json")):
-            with contextlib.suppress(TrialError):  # written by a labkit that knew other fields
-                run = self._read(path.parent)
-                if run and run.launcher == self.launcher:
-                    yield run
 
     @contextlib.contextmanager
     def claim(self, trial: Trial) -> Iterator[Path]:
@@ -132,18 +159,32 @@ class Store:
                 shutil.rmtree(orphan, ignore_errors=True)
 
     def keep(self, trial: Trial, scratch: Path, record: dict[str, Any]) -> Run:
-        """Move a run to where it stays: one step, after all of it is on disk.
+        """Check a run and move it to where it stays: one step, after all of it is on disk.
 
         A run that was there is moved out of the way first, also in one step, so that whoever is
-        killed here leaves a whole run or none.
+        killed here leaves a whole run or none. A model's file from elsewhere is kept with the run.
+
+        Parameters
+        ----------
+        trial : Trial
+        scratch : Path
+            The directory in which it was run, from `claim`.
+        record : dict
+            How it went: ``status`` is finished, diverged or failed.
+
+        Raises
+        ------
+        RunError
+            If it has not finished as it should, although `record` says so; nothing is kept then.
         """
+        if record["status"] == "finished":
+            check(Run(trial, scratch, record))
         failed = record["status"] == "failed"
-        values = {"identity": trial.identity, "values": trial.model_dump()}
-        for name, content in (("trial.json", values), ("run.json", record)):
-            with (scratch / name).open("w") as file:
-                json.dump(content, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
+        values = trial.model_dump() | trial.values
+        if trial.model not in MODELS:
+            (scratch / trial.values["model"]).write_bytes(trial.network.source)
+        _write(scratch / "trial.json", {"identity": trial.identity, "values": values})
+        _write(scratch / "run.json", record)
         home = (self.root / ".failed" if failed else self.root) / self.name(trial)
         home.parent.mkdir(parents=True, exist_ok=True)
         replaced = scratch.with_name(f"{scratch.name}.replaced")
@@ -155,38 +196,13 @@ class Store:
             shutil.rmtree(self.root / ".failed" / self.name(trial), ignore_errors=True)
         return Run.read(home)
 
-    def _select(self, trials: Iterable[Trial] | None) -> Iterator[Run]:
-        if trials is None:
-            yield from self.runs()
-            return
-        for trial in trials:
-            run = self.find(trial) or self.failure(trial)
-            if run:
-                yield run
+    def __repr__(self) -> str:
+        return f"Store({str(self.root)!r}, {self.launcher!r})"
 
-    def table(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
-        """Return one row a trial: its values, its rates, how it went and where."""
-        import pandas as pd
 
-        return pd.DataFrame([row_of(run) for run in self._select(trials)])
-
-    def steps(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
-        """Return one row a step window of a worker, t in seconds since the barrier."""
-        import pandas as pd
-
-        rows = []
-        for run in self._select(trials):
-            if run.finished:
-                rows += step_rows(run)
-        return pd.DataFrame(rows)
-
-    def evals(self, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
-        """Return one row an evaluation on the test set."""
-        import pandas as pd
-
-        names = ("t", "steps", "metric", "value", "samples", "seconds")
-        rows = []
-        for run in self._select(trials):
-            for event in run.evaluations() if run.finished else ():
-                rows.append(key_of(run) | {name: event.get(name) for name in names})
-        return pd.DataFrame(rows)
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON, and return when it is on disk."""
+    with path.open("w") as file:
+        json.dump(content, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())

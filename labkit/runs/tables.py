@@ -1,63 +1,105 @@
-"""Tidy tables of runs."""
+"""Tidy tables of runs: a row per trial, per reported step, per evaluation."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from labkit import analysis
-from labkit.runs.run import Run, since_barrier
+from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
+from labkit.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMER_NAMES = {"time_shared": "oversubscribed", "steadiness": "variation"}
-"""What columns were called in tables that earlier versions have written."""
+NUMBERS = (
+    "duration_s",
+    "window_s",
+    "batches_per_second",
+    "samples_per_second",
+    "imbalance",
+    "variation",
+    "epoch_s",
+    "startup_s",
+    "cpu_ms_per_step",
+    "peak_memory_mb",
+    "accuracy",
+    "perplexity",
+    "inference_per_second",
+)
+"""Columns that only a finished run has."""
+
+RENAMED = {"time_shared": "oversubscribed", "steadiness": "variation"}
+"""Columns and circumstances by the names that earlier versions gave them."""
+
+
+def trials(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row per trial: its values, its rates, how it went and where."""
+    import pandas as pd
+
+    return pd.DataFrame([_trial(run) for run in runs])
+
+
+def steps(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row per step window of a worker, t in seconds since the barrier."""
+    import pandas as pd
+
+    return pd.DataFrame([row for run in runs if run.finished for row in _steps(run)])
+
+
+def evaluations(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row per evaluation on the test set."""
+    import pandas as pd
+
+    names = ("steps", "metric", "value", "samples", "seconds")
+    return pd.DataFrame(
+        [
+            _key(run) | {"t": t} | {name: getattr(event, name) for name in names}
+            for run in runs
+            if run.finished
+            for t, event in run.evaluations()
+        ]
+    )
 
 
 def modernise(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that was read from a file, with its columns' present names."""
-    return table.rename(columns=FORMER_NAMES)
+    """Return a table that an earlier version wrote, with the names that columns have now."""
+    return table.rename(columns=RENAMED)
 
 
-def key_of(run: Run) -> dict[str, Any]:
-    return {"trial": run.directory.name} | run.trial.model_dump()
+def _key(run: Run) -> dict[str, Any]:
+    return {"trial": run.directory.name} | run.trial.model_dump() | run.trial.values
 
 
-def row_of(run: Run) -> dict[str, Any]:
-    trial, record = run.trial, run.record
-    here = record["machine"]
-    row = key_of(run) | {
+def _trial(run: Run) -> dict[str, Any]:
+    record = {RENAMED.get(name, name): value for name, value in run.record.items()}
+    trial, machine = run.trial, record["machine"]
+    row = _key(run) | {
         "identity": run.identity,
         "launcher": run.launcher,
         "status": record["status"],
         "error": record.get("error"),
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
-        "cores": here["cores"],
+        "cores": machine["cores"],
         "oversubscribed": record.get(
-            "oversubscribed", trial.workers * trial.threads > here["cores"]
+            "oversubscribed", trial.workers * trial.threads > machine["cores"]
         ),
         "overloaded": bool(record.get("overloaded")),
     }
-    row |= dict.fromkeys(
-        ("duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
-         "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
-         "perplexity", "inference_per_second"),
-        math.nan,
-    )  # fmt: skip
+    row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
-    versions = run.workers[0][0]["versions"] if run.finished else {}
+    versions = run.workers[0][0].versions if run.finished else {}
     return row | {
         "started": record.get("started"),
-        "host": here["host"],
-        "cpu_model": here["cpu_model"],
+        "host": machine["host"],
+        "cpu_model": machine["cpu_model"],
         "revision": record["revision"],
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "versions": ", ".join(f"{name} {versions[name]}" for name in sorted(versions)),
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
@@ -70,15 +112,16 @@ def _numbers(run: Run) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "duration_s": max(p.t[-1] for p in progress),
         "startup_s": run.record["startup_s"],
-        "cpu_ms_per_step": 1000 * sum(map(_training_cpu, run.workers))
-        / sum(e["steps"] for e in ends),
-        "peak_memory_mb": max(e["peak_bytes"] for e in ends) / 2**20,
-    }  # fmt: skip
+        "cpu_ms_per_step": 1000
+        * sum(map(_training_cpu, run.workers))
+        / sum(end.steps for end in ends),
+        "peak_memory_mb": max(end.peak_bytes for end in ends) / 2**20,
+    }
     evaluations = run.evaluations()
     if evaluations:
-        last = evaluations[-1]
-        numbers[last["metric"]] = last["value"]
-        numbers["inference_per_second"] = last["samples"] / last["seconds"]
+        _, last = evaluations[-1]
+        numbers[last.metric] = last.value
+        numbers["inference_per_second"] = last.samples / last.seconds
     if not run.record["overloaded"]:
         window = analysis.window(progress)
         rate = window.samples_per_second
@@ -93,24 +136,23 @@ def _numbers(run: Run) -> dict[str, Any]:
     return numbers
 
 
-def _training_cpu(events: list[dict[str, Any]]) -> float:
+def _training_cpu(events: list[Event]) -> float:
     """Return the CPU seconds a worker spent between its barrier and its steps' ends."""
-    pairs = itertools.pairwise(e for e in events if e["kind"] in ("barrier", "step", "eval"))
-    return sum(after["cpu"] - before["cpu"] for before, after in pairs if after["kind"] == "step")
+    pairs = itertools.pairwise(e for e in events if isinstance(e, Barrier | Step | Evaluation))
+    return sum(after.cpu - before.cpu for before, after in pairs if isinstance(after, Step))
 
 
-def step_rows(run: Run) -> Iterator[dict[str, Any]]:
+def _steps(run: Run) -> Iterator[dict[str, Any]]:
     progress = run.progress()
-    size = run.trial.batch_size
     for index, events in enumerate(run.workers):
-        for event in since_barrier(events, "step"):
-            updates = sum(np.interp(event["t"], p.t, p.samples) for p in progress) / size
-            yield key_of(run) | {
+        for t, event in since_barrier(events, Step):
+            samples = sum(np.interp(t, p.t, p.samples) for p in progress)
+            yield _key(run) | {
                 "worker": index,
-                "t": event["t"],
-                "steps": event["steps"],
-                "samples": event["samples"],
-                "updates": updates,
-                "loss": event["loss"],
-                "accuracy": event.get("accuracy", math.nan),
+                "t": t,
+                "steps": event.steps,
+                "samples": event.samples,
+                "updates": samples / run.trial.batch_size,
+                "loss": event.loss,
+                "accuracy": math.nan if event.accuracy is None else event.accuracy,
             }

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.runs import Run
+from labkit.replicas.events import Evaluation, Step
+from labkit.runs.run import Run
+
+
+def export(runs: Iterable[Run], directory: Path) -> None:
+    """Bring a directory up to date with some runs: one below it for each that has finished.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    directory : Path
+        What was written before and is of the same run is left, that of other runs removed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    due = {f"{run.directory.name}-{_started(run)}": run for run in runs if run.finished}
+    for there in set(os.listdir(directory)) - set(due):
+        shutil.rmtree(directory / there)
+    for name, run in due.items():
+        if not (directory / name).exists():
+            scratch = directory / f".{name}"
+            shutil.rmtree(scratch, ignore_errors=True)
+            write(run, scratch)
+            scratch.rename(directory / name)
+
+
+def _started(run: Run) -> str:
+    """Return when a run was begun, fit for a name: a trial that is run again is another run."""
+    return "".join(filter(str.isdigit, run.record.get("started") or ""))
 
 
 def write(run: Run, directory: Path) -> None:
-    """Write a run's curves: a directory for each worker, steps on the horizontal axis.
+    """Write a run's curves: a directory per worker, steps on the horizontal axis.
 
     Parameters
     ----------
@@ -29,17 +59,17 @@ def write(run: Run, directory: Path) -> None:
     for index, events in enumerate(run.workers):
         home = directory / f"worker-{index}"
         home.mkdir(parents=True)
-        first = events[0]["t"] + offset
+        first = events[0].t + offset
         with (home / f"events.out.tfevents.{first:.0f}.labkit").open("wb") as file:
             writer = RecordWriter(file)
             writer.write(Event(wall_time=first, file_version="brain.Event:2").SerializeToString())
             steps = 0
             for event in events:
-                if event["kind"] == "step":
-                    steps = event["steps"]
-                    values = {f"train/{name}": event.get(name) for name in ("loss", "accuracy")}
-                elif event["kind"] == "eval":
-                    values = {f"test/{event['metric']}": event["value"]}
+                if isinstance(event, Step):
+                    steps = event.steps
+                    values = {"train/loss": event.loss, "train/accuracy": event.accuracy}
+                elif isinstance(event, Evaluation):
+                    values = {f"test/{event.metric}": event.value}
                 else:
                     continue
                 summary = Summary(
@@ -51,6 +81,6 @@ def write(run: Run, directory: Path) -> None:
                 )
                 writer.write(
                     Event(
-                        wall_time=event["t"] + offset, step=steps, summary=summary
+                        wall_time=event.t + offset, step=steps, summary=summary
                     ).SerializeToString()
                 )

@@ -1,57 +1,59 @@
-"""The table of frameworks."""
+"""The table of frameworks: all that labkit has to know of one in order to launch it."""
 
 from __future__ import annotations
 
-import hashlib
+import sys
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from labkit import replicas
-
-REPLICAS = Path(replicas.__file__).parent
-
-SHARED = ("events.py", "arguments.py", "arrays.py", "loop.py")
-"""What all trainers import: part of the identity of every trial."""
+from labkit.settings import TEMPLATES
 
 
 @dataclass(frozen=True)
 class Framework:
-    """What labkit has to know of a framework in order to launch it.
+    """A framework: its trainer, its environment, and how its processes behave.
 
     Attributes
     ----------
     name : str
-        The value of a trial's ``framework``.
+        The value of a trial's ``framework``, and of the function that builds a model in it.
+    title : str
+        How figures call it.
     modules : tuple of str
-        What the warm process imports before it forks roles; also what `labkit doctor` looks for.
+        What its trainer imports; the first one tells its version.
+    strategies : tuple of str
+        What its trainer can do.
+    scheduler : bool
+        Whether its servers and workers need a scheduler to meet.
     servers_per_worker : bool
         Whether a trial has a server beside each worker (the thesis's MXNet) or one in all (its
         TensorFlow), if it does not say.
-    scheduler : bool
-        Whether a distributed trial needs a scheduler.
     servers_end_themselves : bool
         Whether servers leave when the workers have finished, or wait for a SIGTERM.
+    trainer : Path
+        Its trainer.
+    python : Path
+        The interpreter of its environment; labkit's own by default.
+    recipe : Path
+        The folder of its image: a Containerfile, and the lock of its environment.
     """
 
     name: str
+    title: str
     modules: tuple[str, ...]
-    servers_per_worker: bool
+    strategies: tuple[str, ...]
     scheduler: bool
+    servers_per_worker: bool
     servers_end_themselves: bool
+    trainer: Path
+    recipe: Path
+    python: Path = Path(sys.executable)
 
     @property
-    def script(self) -> Path:
-        """The trainer's file."""
-        return REPLICAS / f"train_{self.name}.py"
-
-    @cached_property
     def sum(self) -> str:
-        """SHA-256 over the trainer's source, so that a changed trainer is a different trial."""
-        digest = hashlib.sha256()
-        for path in (*(REPLICAS / name for name in SHARED), self.script):
-            digest.update(path.read_bytes())
-        return digest.hexdigest()
+        """SHA-256 of the trainer's code, so that a changed trainer makes another trial."""
+        return replicas.checksum(self.trainer)
 
 
 FRAMEWORKS = {
@@ -59,17 +61,25 @@ FRAMEWORKS = {
     for row in (
         Framework(
             "tensorflow",
+            "TensorFlow",
             modules=("tensorflow",),
-            servers_per_worker=False,
+            strategies=("async-ps", "single"),
             scheduler=False,
+            servers_per_worker=False,
             servers_end_themselves=False,
+            trainer=replicas.HERE / "train_tensorflow.py",
+            recipe=TEMPLATES / "images" / "tensorflow",
         ),
         Framework(
             "mxnet",
+            "MXNet",
             modules=("mxnet",),
-            servers_per_worker=True,
+            strategies=("async-ps", "single"),
             scheduler=True,
+            servers_per_worker=True,
             servers_end_themselves=True,
+            trainer=replicas.HERE / "train_mxnet.py",
+            recipe=TEMPLATES / "images" / "mxnet",
         ),
     )
 }

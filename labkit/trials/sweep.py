@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Any
 
 from labkit.trials.trial import Trial, TrialError
@@ -71,5 +73,37 @@ class Sweep(Sequence[Trial]):
     def __add__(self, other: Sequence[Trial]) -> Sweep:
         return Sweep([*self, *other])
 
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The fields in which the trials differ, each with its values."""
+        return {name: found for name, found in self._values().items() if len(found) > 1}
+
+    def _values(self) -> dict[str, list[Any]]:
+        """Return the values of each field that is not everywhere at its default."""
+        names = dict.fromkeys(name for trial in self for name in trial.values)
+        rows = [dict(trial) | trial.values for trial in self]
+        return {name: list(dict.fromkeys(row[name] for row in rows)) for name in names}
+
     def __repr__(self) -> str:
-        return f"Sweep of {len(self)} trials"
+        trials = "1 trial" if len(self) == 1 else f"{len(self)} trials"
+        said = (f"{name} {', '.join(map(str, found))}" for name, found in self._values().items())
+        return f"Sweep of {trials}: {'; '.join(said)}"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            f"<tr><th style='text-align:left'>{name}</th>"
+            f"<td style='text-align:left'>{escape(', '.join(map(str, found)))}</td></tr>"
+            for name, found in self._values().items()
+        )
+        trials = "1 trial" if len(self) == 1 else f"{len(self)} trials"
+        return f"<p>Sweep of {trials}</p><table>{''.join(rows)}</table>"
+
+
+def _grid_signature() -> inspect.Signature:
+    """Return the signature of `Sweep.grid`: the fields of a trial, and the repeats."""
+    own = list(inspect.signature(Sweep.grid.__func__).parameters.values())[:2]
+    fields = inspect.signature(Trial).parameters.values()
+    return inspect.Signature([*own, *fields], return_annotation=Sweep)
+
+
+Sweep.grid.__func__.__signature__ = _grid_signature()

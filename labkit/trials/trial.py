@@ -8,18 +8,38 @@ the data's checksums, so that a result is never taken for one of another code or
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import textwrap
+from collections.abc import Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from labkit import datasets
 from labkit.errors import LabkitError, nearest
 from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS, Model, ModelError
+from labkit.trials.strategies import STRATEGIES
 
-DATASET_OF = {"lenet5": ("fashion-mnist", "mnist"), "lstm": ("ptb",)}
-"""The data sets a model can learn, its default first."""
+TABLES = {
+    "framework": FRAMEWORKS,
+    "model": MODELS,
+    "dataset": datasets.DATASETS,
+    "strategy": STRATEGIES,
+}
+"""The fields of a trial that name a row of a table."""
 
 
 class TrialError(LabkitError, ValueError):
@@ -38,23 +58,17 @@ class Trial(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    framework: Literal[tuple(FRAMEWORKS)] = Field(description="what trains")
-    model: Literal["lenet5", "lstm"] = Field(description="the network of the thesis to train")
-    dataset: Literal["fashion-mnist", "mnist", "ptb"] = Field(
-        description="what it learns; lenet5: fashion-mnist (default) or mnist, lstm: ptb"
-    )
-    strategy: Literal["async-ps", "single"] = Field(
-        "async-ps",
-        description="asynchronous data parallelism over parameter servers, "
-        "or one process without distribution",
-    )
+    framework: str = Field(description="what trains")
+    model: str = Field(description="the network to train, or the path of a file that defines one")
+    dataset: str = Field(description="what it learns; default: the model's own")
+    strategy: str = Field("async-ps", description="how the work is shared out among replicas")
     workers: int = Field(1, ge=1, description="replicas that train")
     servers: int = Field(
         ge=0,
-        description="parameter servers; default as in the thesis: 1 for tensorflow, "
-        "one beside each worker for mxnet",
+        description="parameter servers; default as in the thesis: one in all, or one beside each "
+        "worker, as the framework has it",
     )
-    batch_size: int = Field(ge=1, description="samples a step: images, or sequences of 30 words")
+    batch_size: int = Field(ge=1, description="samples per step: images, or sequences of 30 words")
     learning_rate: float = Field(gt=0, description="of plain SGD")
     epochs: int | None = Field(
         None, ge=1, description="passes of every worker over the training set; or give steps"
@@ -71,7 +85,7 @@ class Trial(BaseModel):
     )
     loss_over_time: Literal["default", "mean", "sum"] = Field(
         "default",
-        description="how the lstm's gradient is taken over the 30 time steps; the framework's "
+        description="how the gradient is taken over the time steps of a sample; the framework's "
         "own (tensorflow: mean, mxnet: sum), or the same for both",
     )
     eval_samples: int | None = Field(
@@ -79,61 +93,107 @@ class Trial(BaseModel):
     )
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
 
+    _given: frozenset[str] = PrivateAttr(frozenset())
+
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise TrialError(_explain(error)) from None
+        self._given = frozenset(name for name, value in values.items() if value is not None)
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: dict[str, Any]) -> dict[str, Any]:
         # Defaults that depend on other fields; a wrong value there is reported by its own field.
         values = {name: value for name, value in values.items() if value is not None}
-        datasets = DATASET_OF.get(str(values.get("model")), DATASET_OF["lenet5"])
+        try:
+            dataset = Model.named(str(values.get("model"))).datasets[0]
+        except ModelError:
+            dataset = next(iter(datasets.DATASETS))
+        strategy = STRATEGIES.get(str(values.get("strategy", "async-ps")))
         framework = FRAMEWORKS.get(str(values.get("framework")))
         workers = values.get("workers", 1)
         servers = 1
-        if values.get("strategy") == "single":
+        if strategy and not strategy.has_servers:
             servers = 0
         elif framework and framework.servers_per_worker and type(workers) is int:
             servers = max(workers, 1)
-        return {"dataset": datasets[0], "servers": servers} | values
+        return {"dataset": dataset, "servers": servers} | values
+
+    @field_validator("framework", "dataset", "strategy")
+    @classmethod
+    def _is_in_its_table(cls, value: str, field: ValidationInfo) -> str:
+        known = TABLES[field.field_name]
+        if value not in known:
+            raise ValueError(
+                f"{field.field_name}: {value!r}{nearest(value, known)}; "
+                f"allowed: {', '.join(known)}"
+            )
+        return value
+
+    @field_validator("model")
+    @classmethod
+    def _is_a_model(cls, value: str) -> str:
+        try:
+            _ = Model.named(value).frameworks
+        except ModelError as error:
+            raise ValueError(f"model: {error}") from None
+        return value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        wrong = []
-        if self.dataset not in DATASET_OF[self.model]:
-            wrong.append(
+        if wrong := [*self._wrong_names(), *self._wrong_numbers()]:
+            raise ValueError("\n".join(wrong))
+        return self
+
+    def _wrong_names(self) -> Iterable[str]:
+        """Say which rows of the tables do not go together."""
+        if self.dataset not in self.network.datasets:
+            yield (
                 f"dataset: {self.dataset!r} is nothing for model {self.model!r}; "
-                f"allowed: {', '.join(DATASET_OF[self.model])}"
+                f"allowed: {', '.join(self.network.datasets)}"
             )
-        if (self.epochs is None) == (self.steps is None):
-            given = "neither is" if self.epochs is None else "both are"
-            wrong.append(f"epochs, steps: give one of them; {given} given")
-        samples = datasets.samples(self.dataset)
-        if self.batch_size > samples:
-            wrong.append(
-                f"batch_size: {self.batch_size} is more than the {samples} training samples "
-                f"of {self.dataset}; allowed: 1 to {samples}"
+        if self.framework not in self.network.frameworks:
+            able = [name for name in self.network.frameworks if name in FRAMEWORKS]
+            yield (
+                f"framework: model {self.model!r} defines no function {self.framework!r}; "
+                f"allowed: {', '.join(able) or 'none'}"
             )
-        if self.strategy == "single":
-            if self.workers != 1:
-                wrong.append(f"workers: {self.workers} with strategy 'single'; allowed: 1")
-            if self.servers != 0:
-                wrong.append(
-                    f"servers: {self.servers} with strategy 'single', which has none; allowed: 0"
-                )
-        elif self.servers < 1:
-            wrong.append(f"servers: {self.servers} with strategy 'async-ps'; allowed: 1 or more")
-        if self.loss_over_time != "default" and self.model != "lstm":
-            wrong.append(
+        able = FRAMEWORKS[self.framework].strategies
+        if self.strategy not in able:
+            yield (
+                f"strategy: {self.strategy!r} is nothing that {self.framework} does; "
+                f"allowed: {', '.join(able)}"
+            )
+        if self.loss_over_time != "default" and self.network.time_steps == 1:
+            yield (
                 f"loss_over_time: {self.loss_over_time!r} with model {self.model!r}, which has "
                 "no time steps; allowed: 'default'"
             )
-        if wrong:
-            raise ValueError("\n".join(wrong))
-        return self
+
+    def _wrong_numbers(self) -> Iterable[str]:
+        """Say which numbers cannot be, given the others."""
+        if (self.epochs is None) == (self.steps is None):
+            given = "neither is" if self.epochs is None else "both are"
+            yield f"epochs, steps: give one of them; {given} given"
+        samples = datasets.samples(self.dataset)
+        if self.batch_size > samples:
+            yield (
+                f"batch_size: {self.batch_size} is more than the {samples} training samples "
+                f"of {self.dataset}; allowed: 1 to {samples}"
+            )
+        strategy = STRATEGIES[self.strategy]
+        if strategy.most_workers and self.workers > strategy.most_workers:
+            most = "1" if strategy.most_workers == 1 else f"1 to {strategy.most_workers}"
+            yield f"workers: {self.workers} with strategy {self.strategy!r}; allowed: {most}"
+        if strategy.has_servers and self.servers < 1:
+            yield f"servers: {self.servers} with strategy {self.strategy!r}; allowed: 1 or more"
+        if self.servers and not strategy.has_servers:
+            yield (
+                f"servers: {self.servers} with strategy {self.strategy!r}, which has none; "
+                "allowed: 0"
+            )
 
     def __hash__(self) -> int:
         return int(self.digest[:15], 16)
@@ -141,23 +201,53 @@ class Trial(BaseModel):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trial) and self.digest == other.digest
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"Trial({given})"
+
+    __str__ = __repr__
+
+    @cached_property
+    def network(self) -> Model:
+        """The row of the model, or what is known of its file."""
+        return Model.named(self.model)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that are not defaults; of a model's file its name, wherever it lies.
+
+        A field that is added later does not change what they are, and so renames no kept run.
+        """
+        return self.model_dump(exclude_defaults=True) | {"model": Path(self.model).name}
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the values alone."""
-        canonical = json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        """SHA-256 of the values, and of a model's file from elsewhere."""
+        parts = [json.dumps(self.values, sort_keys=True, separators=(",", ":"))]
+        if self.model not in MODELS:
+            parts.append(self.network.sum)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @cached_property
+    def sums(self) -> dict[str, str]:
+        """SHA-256 of what a run depends on beside the values: trainer, model and data."""
+        return {
+            "code": FRAMEWORKS[self.framework].sum,
+            "model": self.network.sum,
+            "data": datasets.checksum(self.dataset),
+        }
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of the values, the trainer's source and the data's checksums."""
-        parts = (self.digest, FRAMEWORKS[self.framework].sum, datasets.checksum(self.dataset))
+        """SHA-256 of the values and the sums."""
+        parts = (self.digest, *self.sums.values())
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def name(self) -> str:
         """A name people can read, unique by a piece of the identity; fit for a directory."""
         return (
-            f"{self.framework}-{self.model}-w{self.workers}-b{self.batch_size}"
+            f"{self.framework}-{Path(self.model).stem}-w{self.workers}-b{self.batch_size}"
             f"-lr{self.learning_rate:g}-s{self.seed}-{self.identity[:12]}"
         )
 
@@ -171,13 +261,26 @@ class Trial(BaseModel):
         """Steps of each worker."""
         return self.steps if self.steps is not None else self.epochs * self.steps_per_epoch
 
+    @property
+    def replicas(self) -> dict[str, int]:
+        """How many replicas each role has, in the order in which they start."""
+        scheduler = int(FRAMEWORKS[self.framework].scheduler)
+        counts = {"scheduler": scheduler, "server": self.servers, "worker": self.workers}
+        return {role: counts[role] for role in STRATEGIES[self.strategy].roles if counts[role]}
+
     def replace(self, **values: Any) -> Trial:
-        """Return the same trial with other values, validated again."""
-        return Trial(**(self.model_dump() | values))
+        """Return the same trial with other values, validated again.
+
+        What was not given but followed from other values, such as the number of servers, follows
+        from the new ones.
+        """
+        return Trial(**({name: getattr(self, name) for name in self._given} | values))
 
 
 def choices(field: str) -> tuple[str, ...]:
-    """Return the values a field of `Trial` is limited to; empty if it is not."""
+    """Return the values that a field of `Trial` may have, by name; empty if it is not limited."""
+    if field in TABLES:
+        return tuple(TABLES[field])
     return tuple(v for v in get_args(Trial.model_fields[field].annotation) if isinstance(v, str))
 
 
@@ -189,7 +292,7 @@ _BOUNDS = {
 
 
 def _explain(error: ValidationError) -> str:
-    """Put pydantic's findings into one message, a line a mistake."""
+    """Put pydantic's findings into one message, a line per mistake."""
     lines = []
     for finding in error.errors():
         field = ".".join(map(str, finding["loc"][:1]))
@@ -210,7 +313,51 @@ def _explain(error: ValidationError) -> str:
             lines.append(f"{field}: {value!r}; allowed: {words.format(finding['ctx'][bound])}")
         elif kind == "value_error":
             lines.append(str(finding["ctx"]["error"]))
+        elif field in TABLES:
+            lines.append(f"{field}: {value!r}; allowed: {', '.join(choices(field))}")
         else:
             wanted = finding["msg"].removeprefix("Input should be ")
             lines.append(f"{field}: {value!r}; allowed: {wanted}")
     return "this trial cannot be run:\n  " + "\n".join(lines).replace("\n", "\n  ")
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of `Trial` with all its fields, for help and completion."""
+    parameters = []
+    for name, field in Trial.model_fields.items():
+        default = field.default
+        if field.is_required():
+            default = None if name in ("dataset", "servers") else inspect.Parameter.empty
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.annotation
+            )
+        )
+    return inspect.Signature(parameters)
+
+
+def _parameters() -> str:
+    """Return the parameters' section of the docstring of `Trial`, from its fields."""
+    lines = []
+    for name, field in Trial.model_fields.items():
+        kind = getattr(field.annotation, "__name__", str(field.annotation))
+        allowed = " or ".join(map(repr, get_args(field.annotation)))
+        lines.append(f"{name} : {allowed if 'Literal' in str(field.annotation) else kind}")
+        text = field.description[0].upper() + field.description[1:]
+        if name in TABLES:
+            text += f" ({', '.join(TABLES[name])})"
+        lines += textwrap.wrap(f"{text}.", 92, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(["Parameters", "----------", *lines])
+
+
+Trial.__signature__ = _signature()
+Trial.__doc__ = f"""One training run.
+
+{_parameters()}
+
+Raises
+------
+TrialError
+    With every mistake in one message: the field, the value, what is allowed, and for a
+    mistyped name the nearest one.
+"""

@@ -11,6 +11,8 @@ from scipy import stats
 from labkit import analysis
 from labkit.analysis.equations import MetricError
 
+pytestmark = pytest.mark.unit
+
 positive = st.floats(1e-3, 1e6)
 factor = st.floats(0.01, 100)
 

@@ -9,6 +9,8 @@ from tidy_tables import lose, trials
 from labkit import analysis
 from labkit.analysis.equations import MetricError
 
+pytestmark = pytest.mark.unit
+
 
 def close(value, rel=1e-6):
     return pytest.approx(value, rel=rel, abs=1e-12)

@@ -11,6 +11,8 @@ from labkit import analysis
 from labkit.analysis.equations import MetricError
 from labkit.analysis.window import Progress
 
+pytestmark = pytest.mark.unit
+
 
 def close(value, rel=1e-6):
     return pytest.approx(value, rel=rel, abs=1e-12)

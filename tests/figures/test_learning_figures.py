@@ -11,6 +11,8 @@ from tidy_tables import lose, steps, trials
 from labkit import analysis
 from labkit.figures import FigureError, learning_curve, select
 
+pytestmark = pytest.mark.unit
+
 
 def given(frame, table, framework):
     """Return tables as `measure` returns them, of one framework."""

@@ -20,6 +20,8 @@ from labkit.figures import (
 from labkit.figures.page import title_of
 from labkit.figures.selection import tables
 
+pytestmark = pytest.mark.unit
+
 KINDS = (throughput, speedup, epoch_time, learning_curve)
 
 

@@ -9,6 +9,8 @@ from tidy_tables import lose, trials
 from labkit import analysis
 from labkit.figures import AmbiguousFigure, FigureError, epoch_time, select, speedup, throughput
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.mark.parametrize(
     ("draw", "column"), [(throughput, "batches_per_second"), (epoch_time, "epoch_s")]

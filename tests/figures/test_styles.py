@@ -16,6 +16,8 @@ from labkit.figures.style import MARKERS, style
 from labkit.thesis import rates
 from labkit.trials import Sweep
 
+pytestmark = pytest.mark.unit
+
 
 def test_the_same_configuration_is_drawn_the_same_in_whatever_table():
     table = trials(workers=(1, 2, 4), batch_sizes=(5, 128, 512), repeats=1)

@@ -2,11 +2,14 @@
 
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit import provenance
 from labkit.replicas import cores
+
+pytestmark = pytest.mark.unit
 
 numbers = st.sets(st.integers(0, 200), min_size=1)
 

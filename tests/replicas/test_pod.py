@@ -1,8 +1,6 @@
 """What a pod starts, in processes of this machine: no cluster is needed."""
 
-import base64
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -11,18 +9,22 @@ import socket
 import subprocess
 import sys
 import time
-import zlib
 from datetime import datetime
 
 import psutil
 import pytest
 from processes import eventually, running
 
-from labkit.replicas import cores
-from labkit.trials.frameworks import HERE
+from labkit.launchers.kubernetes.manifests import AGENT
+from labkit.replicas import HERE, cores, podlog, rendezvous
+from labkit.replicas.podlog import Ended
+
+pytestmark = pytest.mark.process
 
 TRAINER = """
 import argparse, json, os, signal, sys, threading, time
+
+pytestmark = pytest.mark.process
 parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")
@@ -47,31 +49,32 @@ class Pod:
     def __init__(self, directory, roles, index=0, do=None, node="node-1", **job):
         self.directory = directory
         directory.mkdir(exist_ok=True)
-        for name in ("pod.py", "processors.py"):
-            shutil.copy(HERE / name, directory)
+        for name in ("__init__.py", *AGENT):
+            path = directory / "labkit" / "replicas" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(HERE / name, path)
+        (directory / "labkit" / "__init__.py").touch()
         (directory / "trainer.py").write_text(TRAINER)
         job = {
-            "script": "trainer.py",
+            "trainer": "trainer.py",
             "arguments": [f"--do={json.dumps(do or {})}"],
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
-            "meet": [],
+            "coordinator": None,
             "servers_wait": False,
-            "bind": 0,
-            "rendezvous": 5.0,
+            "cores_per_worker": 0,
+            "rendezvous_timeout": 5.0,
         } | job
         (directory / "job.json").write_text(json.dumps(job))
         place = {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1", "NODE_NAME": node}
         self.process = subprocess.Popen(
-            [sys.executable, directory / "pod.py", *roles],
-            env=os.environ | place,
-            stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "labkit.replicas.pod", *roles],
+            cwd=directory, env=os.environ | place, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def end(self):
-        """Return its exit code, its lines, and those that are its own."""
+        """Return its exit code, its lines, and what they say."""
         printed = self.process.communicate(timeout=30)[0].splitlines()
-        own = [json.loads(line[5:]) for line in printed if line.startswith("@pod ")]
-        return self.process.returncode, printed, own
+        return self.process.returncode, printed, [podlog.decode(line.encode()) for line in printed]
 
 
 @pytest.fixture
@@ -92,23 +95,22 @@ def start(tmp_path):
 
 
 def test_lines_carry_their_replicas_name(start):
-    code, printed, own = start(["server", "worker"]).end()
+    code, printed, entries = start(["server", "worker"]).end()
     assert code == 0
     for name in ("server-0", "worker-0"):
         assert f"{name}! trouble" in printed
         role = name.partition("-")[0]
         assert any(line.startswith(f"{name}| I am {role} 0") for line in printed)
-    assert own[0]["cores"] >= 1 and own[0]["memory"] > 2**20
-    assert {report["ended"]: report["code"] for report in own if "ended" in report} == {
-        "server-0": 0, "worker-0": 0,
+    machine, *others = entries
+    assert machine.node == "node-1" and machine.cores >= 1 and machine.memory > 2**20
+    assert {entry for entry in others if isinstance(entry, Ended)} == {
+        Ended("server-0", 0), Ended("worker-0", 0),
     }  # fmt: skip
 
 
 def copy_of(printed):
-    """Return the lines that a pod has printed, from the copy at its end."""
-    packed = "".join(line.removeprefix("@copy ") for line in printed if line.startswith("@copy "))
-    whole = zlib.decompress(base64.b64decode(packed))
-    assert printed[-1] == f"@copied {hashlib.sha256(whole).hexdigest()}"
+    """Return the lines that a pod has printed, each with its time, from the copy at its end."""
+    whole = podlog.read_copy(f"now {line}".encode() for line in printed)
     return [line.partition(" ") for line in whole.decode().splitlines()]
 
 
@@ -126,12 +128,12 @@ def test_it_prints_all_once_more(start):
 
 def test_it_says_how_busy_the_node_is(start):
     work = "end = time.time() + 2.5\nwhile time.time() < end: pass"
-    _, _, own = start(["worker"], do={"worker": work}).end()
-    samples = [report for report in own if "busy" in report]
+    _, _, entries = start(["worker"], do={"worker": work}).end()
+    samples = [entry for entry in entries if isinstance(entry, podlog.Sample)]
     assert len(samples) >= 3
     first, last = samples[0], samples[2]
-    assert last["t"] - first["t"] == pytest.approx(2, abs=0.5)
-    assert 0.5 < last["own"] - first["own"] <= last["busy"] - first["busy"] + 0.2
+    assert last.t - first.t == pytest.approx(2, abs=0.5)
+    assert 0.5 < last.own - first.own <= last.busy - first.busy + 0.2
 
 
 @pytest.mark.parametrize(
@@ -141,10 +143,10 @@ def test_it_says_how_busy_the_node_is(start):
 def test_when_one_fails_the_other_is_ended(script, code, start):
     pod = start(["server", "worker"], do={"worker": script, "server": "time.sleep(60)"})
     begin = time.monotonic()
-    ended, _, own = pod.end()
+    ended, _, entries = pod.end()
     assert ended == code
     assert time.monotonic() - begin < 10
-    assert {"ended": "server-0", "code": -signal.SIGTERM} in own
+    assert Ended("server-0", -signal.SIGTERM) in entries
 
 
 def test_when_told_to_leave_it_ends_all(start):
@@ -168,14 +170,14 @@ def test_a_pod_that_is_told_to_leave_has_not_succeeded(start):
             break
     time.sleep(0.5)
     pod.process.terminate()
-    code, _, own = pod.end()
-    assert {"ended": "server-0", "code": 0} in own
+    code, _, entries = pod.end()
+    assert Ended("server-0", 0) in entries
     assert code == 128 + signal.SIGTERM
 
 
 def test_it_waits_for_the_name_of_whom_it_depends_on(start):
     hosts = {"scheduler": ["nobody.invalid:9000"], "worker": ["w:9001"]}
-    pod = start(["worker"], hosts=hosts, meet=["scheduler"], rendezvous=1.0)
+    pod = start(["worker"], hosts=hosts, coordinator="scheduler", rendezvous_timeout=1.0)
     code, printed, _ = pod.end()
     assert code == 1
     assert "worker-0! nobody.invalid had no address within 1 s" in printed
@@ -184,7 +186,7 @@ def test_it_waits_for_the_name_of_whom_it_depends_on(start):
 
 def test_it_knows_the_addresses_it_needs_and_its_own(start):
     hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    pod = start(["worker"], index=1, hosts=hosts, meet=["server"])
+    pod = start(["worker"], index=1, hosts=hosts, coordinator="server")
     _, printed, _ = pod.end()
     (line,) = (line for line in printed if '"server"' in line and "| {" in line)
     assert json.loads(line.partition("| ")[2]) == {
@@ -194,15 +196,15 @@ def test_it_knows_the_addresses_it_needs_and_its_own(start):
 
 def test_a_server_leaves_after_the_last_worker(start):
     hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    job = {"hosts": hosts, "coordinator": "server", "servers_wait": True}
     server = start(["server"], do={"server": WAIT}, **job)
     first = start(["worker"], index=0, **job)
     assert first.end()[0] == 0
     time.sleep(0.5)
     assert server.process.poll() is None
     assert start(["worker"], index=1, **job).end()[0] == 0
-    code, _, own = server.end()
-    assert code == 0 and {"ended": "server-0", "code": 0} in own
+    code, _, entries = server.end()
+    assert code == 0 and Ended("server-0", 0) in entries
 
 
 # --- cores ----------------------------------------------------------------------------------
@@ -221,13 +223,10 @@ def threads_of(pod):
 
 def bound(pod):
     """Return the cores that a pod says it holds, once its replicas really hold them."""
-    said = next(
-        report["bound"]
-        for report in (json.loads(line[5:]) for line in pod.process.stdout if line[:5] == "@pod ")
-        if "bound" in report
-    )
+    entries = (podlog.decode(line.encode()) for line in pod.process.stdout)
+    said = next(entry.processors for entry in entries if isinstance(entry, podlog.Bound))
     replicas = psutil.Process(pod.process.pid).children()
-    assert len(replicas) == len(pod.process.args[2:])
+    assert len(replicas) == len(pod.process.args[3:])
     for replica in replicas:
         held = {tuple(psutil.Process(t.id).cpu_affinity()) for t in replica.threads()}
         assert held == {tuple(said)}
@@ -242,7 +241,7 @@ def test_workers_of_a_node_have_cores_of_their_own(start):
     """In the order of their indices, whichever comes first."""
     hosts = {role: [f"w-{i}:9001" for i in range(4)] for role in ("server", "worker")}
     hosts["scheduler"] = ["localhost:9000"]
-    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}
+    job = {"hosts": hosts, "coordinator": "scheduler", "cores_per_worker": 1}
     start(["scheduler"], do={"scheduler": "time.sleep(60)"}, **job)
     workers = {}
     for index, node in [(2, "node-1"), (0, "node-1"), (3, "node-1"), (1, "node-2")]:
@@ -254,7 +253,7 @@ def test_workers_of_a_node_have_cores_of_their_own(start):
 
 def test_as_many_cores_as_threads(start):
     hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 2}
+    job = {"hosts": hosts, "coordinator": "server", "servers_wait": True, "cores_per_worker": 2}
     server = start(["server"], do={"server": WAIT}, **job)
     workers = [start(["worker"], index=i, do={"worker": BUSY}, **job) for i in range(2)]
     assert [bound(worker) for worker in workers] == [after(0, 2), after(2, 2)]
@@ -265,33 +264,41 @@ def test_as_many_cores_as_threads(start):
 def test_a_worker_has_no_more_before_it_knows_its_place(start):
     """What a library finds when it loads is what it will have."""
     hosts = {"scheduler": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    job = {"hosts": hosts, "meet": ["scheduler"], "bind": 1}  # and nobody answers
+    job = {"hosts": hosts, "coordinator": "scheduler", "cores_per_worker": 1}  # and nobody answers
     worker = start(["worker"], do={"worker": "print('has', *os.sched_getaffinity(0))"}, **job)
     assert f"worker-0| has {USABLE[0]}" in worker.end()[1]
 
 
+def test_workers_without_servers_coordinate_themselves(start):
+    hosts = {"worker": ["localhost:9001"]}
+    job = {"hosts": hosts, "coordinator": "worker", "cores_per_worker": 1}
+    assert bound(start(["worker"], do={"worker": BUSY}, **job)) == after(0)
+
+
 def test_a_worker_alone_needs_nobody(start):
-    worker = start(["worker"], do={"worker": BUSY}, bind=1, hosts={"worker": ["w-0:9001"]})
+    hosts = {"worker": ["w-0:9001"]}
+    worker = start(["worker"], do={"worker": BUSY}, cores_per_worker=1, hosts=hosts)
     assert bound(worker) == after(0)
 
 
 def test_workers_that_share_their_node_with_other_trials_are_not_bound(start):
-    _, _, own = start(["worker"], hosts={"worker": ["w-0:9001"]}).end()
-    assert not any("bound" in report for report in own)
+    _, _, entries = start(["worker"], hosts={"worker": ["w-0:9001"]}).end()
+    assert not any(isinstance(entry, podlog.Bound) for entry in entries)
 
 
 def test_calls_that_make_no_sense_or_come_twice(start):
     hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True, "bind": 1}
+    job = {"hosts": hosts, "coordinator": "server", "servers_wait": True, "cores_per_worker": 1}
     start(["server"], do={"server": WAIT}, **job)
 
     def call(text):
         connection = socket.socket()
-        eventually(lambda: connection.connect_ex(("localhost", 9003)) == 0)
+        eventually(lambda: connection.connect_ex(("localhost", rendezvous.PORT)) == 0)
         connection.sendall(text)
         return connection
 
-    called = [call(text) for text in (b"\n", b"arrive x node-1\n", b"\xff\n", b"arrive 1 other\n")]
+    nonsense = b"\n", b"register x node-1\n", b"\xff\n"
+    called = [call(text) for text in (*nonsense, b"register 1 other\n")]
     called.pop().close()
     worker = start(["worker"], index=0, do={"worker": BUSY}, **job)
     time.sleep(0.5)
@@ -303,7 +310,7 @@ def test_calls_that_make_no_sense_or_come_twice(start):
 
 def test_a_worker_that_fails_does_not_end_the_server(start):
     hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001"]}
-    job = {"hosts": hosts, "meet": ["server"], "servers_wait": True}
+    job = {"hosts": hosts, "coordinator": "server", "servers_wait": True}
     server = start(["server"], do={"server": WAIT}, **job)
     assert start(["worker"], do={"worker": "sys.exit(1)"}, **job).end()[0] == 1
     time.sleep(0.5)

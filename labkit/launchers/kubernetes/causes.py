@@ -1,13 +1,23 @@
-"""Why a pod cannot start, or has ended."""
+"""Why a pod cannot start or has ended, and which replica was the first to fail."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+from labkit.launchers.kubernetes import manifests
+from labkit.launchers.kubernetes.logs import Logs
 from labkit.launchers.kubernetes.pods import Pod
+from labkit.launchers.protocol import TrialFailed
+from labkit.launchers.tracking import Tracker, tail
+from labkit.replicas import podlog
 
 UNPULLABLE = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 
-
 UNSTARTABLE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+ENDED_BY_POD = (0, -15)
+"""The exit codes of a replica that its pod has ended because of another one."""
 
 
 def cannot_start(pod: Pod, image: str) -> str:
@@ -28,11 +38,11 @@ def cannot_start(pod: Pod, image: str) -> str:
 def why_ended(pod: Pod, memory: str) -> str:
     """Return what ended a pod from outside, as the cluster tells it; empty if nothing did."""
     disruption = pod.condition("DisruptionTarget")
-    said = disruption.get("message", "")
+    message = disruption.get("message", "")
     ended = pod.state.get("terminated", {})
     if pod.status.get("reason") == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
-        said = pod.status.get("message") or said
-        return f"was evicted {{phase}} by node {pod.node}, which is short of something: {said}"
+        message = pod.status.get("message") or message
+        return f"was evicted {{phase}} by node {pod.node}, which is short of resources: {message}"
     if ended.get("reason") == "OOMKilled":
         return (
             f"was killed {{phase}} because its memory, limited to {memory}, ran out. A smaller "
@@ -40,11 +50,64 @@ def why_ended(pod: Pod, memory: str) -> str:
         )
     match disruption.get("reason"):
         case "EvictionByEvictionAPI":
-            return f"was evicted {{phase}}: is node {pod.node} being drained? {said}"
+            return f"was evicted {{phase}}: is node {pod.node} being drained? {message}"
         case "PreemptionByScheduler":
-            return f"had to leave {{phase}} for a pod of higher priority: {said}"
+            return f"was preempted {{phase}} by a pod of higher priority: {message}"
         case "DeletionByTaintManager" | "DeletionByPodGC":
-            return f"lost its node {pod.node} {{phase}}: {said}"
+            return f"lost its node {pod.node} {{phase}}: {message}"
     if pod.deleted:
         return "was deleted {phase} by somebody else"
     return ""
+
+
+def failure(
+    tracker: Tracker, pods: Iterable[Pod], logs: Logs, directory: Path, memory: str
+) -> TrialFailed | None:
+    """Return the error of the replica that failed first, None if none has.
+
+    Parameters
+    ----------
+    tracker : Tracker
+        Has had all events that are known.
+    pods : iterable of Pod
+        That are broken.
+    logs : Logs
+        In which their exit codes are.
+    directory : Path
+        With what each replica has printed.
+    memory : str
+        The limit of each pod.
+    """
+    failed = _failed_replicas(tracker, pods, logs)
+    if not failed:
+        return None
+    name = tracker.first_cause(_candidates(failed))
+    pod, code = failed[name]
+    return tracker.failure(name, code, tail(directory / f"{name}.err"), why_ended(pod, memory))
+
+
+def _failed_replicas(
+    tracker: Tracker, pods: Iterable[Pod], logs: Logs
+) -> dict[str, tuple[Pod, int]]:
+    """Return the replicas that failed, each with its pod and its exit code."""
+    failed = {}
+    roles = manifests.pods_of(tracker.trial)
+    for pod in pods:
+        reports = [entry for _, entry in logs.of(pod).entries()]
+        codes = {r.replica: r.code for r in reports if isinstance(r, podlog.Ended)}
+        for role in reversed(roles[pod.component]):  # workers first
+            name = f"{role}-{pod.index}"
+            code = codes.get(name, 0)
+            if code or pod.deleted or not tracker.finished(name):
+                failed[name] = pod, code
+    return failed
+
+
+def _candidates(failed: dict[str, tuple[Pod, int]]) -> list[str]:
+    """Return the replicas that can have been the first to fail."""
+    # A Job takes its other pods down with the one that failed: they are deleted, and later.
+    itself = [name for name, (pod, _) in failed.items() if not pod.deleted or pod.disrupted]
+    began = min((pod.deletion for pod, _ in failed.values() if pod.deleted), default=None)
+    own = itself or [name for name, (pod, _) in failed.items() if pod.deletion == began]
+    # Of two replicas in a pod, the one that was ended by the pod is not the cause.
+    return [name for name in own if failed[name][1] not in ENDED_BY_POD] or own

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from labkit import datasets
 from labkit.errors import LabkitError
-from labkit.settings import REPOSITORY, data_directory
-
-RECIPES = REPOSITORY / "templates" / "images"
+from labkit.settings import data_directory
+from labkit.trials.frameworks import FRAMEWORKS
 
 TOOLS = ("docker", "podman", "buildah")
 
@@ -28,7 +27,7 @@ class ImageError(LabkitError):
 def tag(framework: str) -> str:
     """Return an image's tag: a piece of the checksum of its recipe and of the data."""
     digest = hashlib.sha256()
-    for path in sorted((RECIPES / framework).iterdir()):
+    for path in sorted(FRAMEWORKS[framework].recipe.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
     for name in datasets.DATASETS:
         digest.update(datasets.checksum(name).encode())
@@ -52,7 +51,7 @@ def context(framework: str, directory: Path, public: bool = False) -> None:
     DataError
         If a data set is missing or has changed.
     """
-    shutil.copytree(RECIPES / framework, directory, dirs_exist_ok=True)
+    shutil.copytree(FRAMEWORKS[framework].recipe, directory, dirs_exist_ok=True)
     for name in datasets.DATASETS:
         if not (public and name == PRIVATE):
             datasets.verify(name)

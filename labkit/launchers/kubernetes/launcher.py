@@ -6,15 +6,14 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
-from labkit.launchers.kubernetes.api import (
-    Cluster,
-    ClusterError,
-    NoRoom,
-)
+from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
+from labkit.launchers.kubernetes.errors import ClusterError, NoRoom
+from labkit.launchers.kubernetes.manifests import name_of, selector_of
 from labkit.launchers.kubernetes.settings import Settings
+from labkit.launchers.kubernetes.submission import submit
 from labkit.launchers.limits import DEADLINE
-from labkit.launchers.protocol import NoRoomForTrial, OnEvent, TrialFailed
+from labkit.launchers.protocol import NoRoomForTrial, OnEvent, Submitted, TrialFailed
 from labkit.trials import Trial
 
 
@@ -55,19 +54,27 @@ class KubernetesLauncher:
         self._stopped.set()
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.Launcher`."""
-        attempt = Attempt(self.cluster, trial, directory, on_event, self.deadline, self._stopped)
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
         try:
-            attempt.submit()
-            record = attempt.watch_over()
+            submission = submit(self.cluster, trial, self.deadline)
+            on_event(Submitted(submission.name, submission.objects))
+            record = Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
         except NoRoom as error:
-            attempt.end(error)
+            self._clean_up(trial, error)
             raise NoRoomForTrial(f"{trial.name}: {error}") from None
         except ClusterError as error:
-            attempt.end(error)
+            self._clean_up(trial, error)
             raise TrialFailed(f"{trial.name}: {error}") from None
         except BaseException as error:
-            attempt.end(error)
+            self._clean_up(trial, error)
             raise
-        attempt.end()
+        self._clean_up(trial)
         return record
+
+    def _clean_up(self, trial: Trial, cause: BaseException | None = None) -> None:
+        """Delete everything of a trial, and see that it is gone; `cause` is what ended it."""
+        try:
+            self.cluster.remove_and_check(selector_of(name_of(trial)))
+        except ClusterError as error:
+            what = f"{cause}\n" if cause else f"{trial.name} has finished. "
+            raise TrialFailed(f"{what}What it started could not be deleted: {error}") from cause

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -10,23 +11,37 @@ from typing import Any
 import jinja2
 import yaml
 
+from labkit import replicas
 from labkit.launchers.kubernetes import images
 from labkit.launchers.kubernetes.api import INSTANCE
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.launchers.placement import arguments, beside_workers, replicas_of
+from labkit.launchers.placement import arguments, beside_workers
+from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS, REPLICAS, SHARED
+from labkit.trials.frameworks import FRAMEWORKS
+
+HOME = "/labkit"
+"""Where a pod finds its files."""
+
+TRAINER = "labkit/replicas/{}"
+
+MODEL = "model.py"
+"""The model's file, whatever its name."""
+
+AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
+"""What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
+"""Of each role; the first role that a trial has coordinates its workers."""
 
-RENDEZVOUS = 120.0
+RENDEZVOUS_TIMEOUT = 120.0
 """Seconds for which a pod waits until it can find those that it depends on."""
 
-KEEP = 3600
+TIME_TO_LIVE = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
-LATE = 30
+DEADLINE_MARGIN = 30
 """Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
 
 SCHEDULER_CPU = 0.05
@@ -46,10 +61,54 @@ def selector_of(name: str) -> str:
 def pods_of(trial: Trial) -> dict[str, list[str]]:
     """Return the roles in each kind of pod; a server beside a worker is in the worker's."""
     beside = beside_workers(trial)
-    kinds = {role: [role] for role in replicas_of(trial) if not (beside and role == "server")}
+    kinds = {role: [role] for role in trial.replicas if not (beside and role == "server")}
     if beside:
         kinds["worker"] = ["server", "worker"]
     return kinds
+
+
+def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, bytes]:
+    """Return the files that each pod of a trial finds, by their path below `HOME`.
+
+    Parameters
+    ----------
+    trial : Trial
+    settings : Settings
+        Of the cluster.
+    deadline : float
+        Seconds the trial may take.
+    """
+    trainer = FRAMEWORKS[trial.framework].trainer
+    names = ("__init__.py", *AGENT, *replicas.SHARED)
+    return {
+        **{f"labkit/replicas/{name}": (replicas.HERE / name).read_bytes() for name in names},
+        "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
+        TRAINER.format(trainer.name): trainer.read_bytes(),
+        MODEL: trial.network.source,
+        "job.json": json.dumps(job_of(trial, settings, deadline)._asdict()).encode() + b"\n",
+    }
+
+
+def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
+    """Return what all pods of a trial are given; see `files_of`."""
+    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
+    hosts = {
+        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(trial.replicas[role])]
+        for kind, roles in pods_of(trial).items()
+        for role in roles
+    }
+    # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
+    alone = sum(trial.replicas.values()) == 1
+    coordinator = None if alone else next(role for role in PORTS if role in hosts)
+    return Job(
+        trainer=TRAINER.format(framework.trainer.name),
+        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline),
+        hosts=hosts,
+        coordinator=coordinator,
+        servers_wait="server" in hosts and not framework.servers_end_themselves,
+        cores_per_worker=0 if settings.share_nodes else trial.threads,
+        rendezvous_timeout=RENDEZVOUS_TIMEOUT,
+    )
 
 
 def render(
@@ -73,32 +132,12 @@ def render(
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
     """
-    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
-    counts, kinds = replicas_of(trial), pods_of(trial)
-    hosts = {
-        role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(counts[role])]
-        for kind, roles in kinds.items()
-        for role in roles
-    }
-    job = {
-        "script": f"labkit/replicas/{framework.script.name}",
-        "arguments": arguments(trial, "/data", deadline),
-        "hosts": hosts,
-        # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
-        "meet": [role for role in ("scheduler", "server") if role in hosts][:1],
-        "servers_wait": "server" in hosts and not framework.servers_end_themselves,
-        "bind": 0 if settings.share_nodes else trial.threads,  # cores for each worker
-        "rendezvous": RENDEZVOUS,
-    }
-    names = ("__init__.py", "pod.py", "cores.py", *SHARED)
-    scripts = [*(REPLICAS / name for name in names), framework.script]
-    files = {f"labkit/replicas/{path.name}": path.read_text() for path in scripts}
-    files |= {"labkit/__init__.py": "", "job.json": json.dumps(job)}
+    name, kinds = name_of(trial), pods_of(trial)
     pods = [
         {
             "component": kind,
             "roles": roles,
-            "count": counts[kind],
+            "count": trial.replicas[kind],
             "cpu": trial.threads,
             "cpu_request": SCHEDULER_CPU
             if kind == "scheduler"
@@ -110,13 +149,25 @@ def render(
         loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined
     )
     environment.filters["yaml"] = json.dumps  # JSON is YAML, on one line
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline) + LATE, keep_seconds=KEEP, owner_uid=owner_uid,
+        deadline=math.ceil(deadline) + DEADLINE_MARGIN, time_to_live=TIME_TO_LIVE,
+        owner_uid=owner_uid,
         image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
-        files=files,
+        home=HOME, files=files_of(trial, settings, deadline), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
+
+
+def _is_plain(content: bytes) -> bool:
+    """Whether YAML can show a file as lines of text, and give the same bytes back."""
+    try:
+        *lines, rest = content.decode().split("\n")
+    except UnicodeDecodeError:
+        return False
+    shown = all(line.isprintable() and line == line.rstrip() for line in lines)
+    return not content or (shown and not rest and lines[0][:1].strip() and lines[-1] != "")
 
 
 def objects(text: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labkit.errors import nearest
-from labkit.launchers.kubernetes.api import ClusterError
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.settings import CLUSTER, REPOSITORY
 
 

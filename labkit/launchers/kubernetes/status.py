@@ -1,21 +1,21 @@
-"""Looking at a cluster's trials from outside: what runs, and what it prints."""
+"""The trials in a cluster, for the command line: what runs, and what it prints."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import queue
-import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from labkit.errors import nearest
-from labkit.launchers.kubernetes.api import INSTANCE, PART_OF, Cluster, ClusterError, failure
+from labkit.launchers.kubernetes.api import COMPONENT, INSTANCE, PART_OF, Cluster, failure
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.manifests import selector_of
-
-REPLICA = re.compile(rb"(?P<role>[a-z]+)-(?P<index>[0-9]+)[|!] ")
+from labkit.replicas import podlog
 
 
 def trials(cluster: Cluster) -> str:
@@ -44,7 +44,7 @@ def trials(cluster: Cluster) -> str:
 def _state(jobs: list[dict[str, Any]]) -> str:
     parts = []
     for job in jobs:
-        role = job["metadata"]["labels"]["app.kubernetes.io/component"]
+        role = job["metadata"]["labels"][COMPONENT]
         status, count = job["status"], job["spec"]["completions"]
         if failed := failure(job):
             parts.append(f"{role} failed ({failed['reason']})")
@@ -74,7 +74,7 @@ def must_exist(cluster: Cluster, trial: str) -> None:
 def lines(
     cluster: Cluster, trial: str, role: str | None, index: int | None, follow: bool
 ) -> Iterator[bytes]:
-    """Yield what a trial's replicas have printed, each line with its replica's name.
+    """Return what a trial's replicas have printed, each line with its replica's name.
 
     Parameters
     ----------
@@ -89,33 +89,41 @@ def lines(
     must_exist(cluster, trial)
     pods = [pod["metadata"]["name"] for pod in cluster.list("Pod", selector_of(trial))]
 
-    def of(pod: str) -> Iterator[bytes]:
-        with contextlib.suppress(ClusterError), cluster.log(pod, follow=follow) as stamped:
-            for line in stamped:
-                text = line.partition(b" ")[2]
-                match = REPLICA.match(text)
-                if match and (role in (None, match["role"].decode())) and (
-                    index in (None, int(match["index"]))
-                ):  # fmt: skip
+    def read(pod: str) -> Iterator[bytes]:
+        with contextlib.suppress(ClusterError), cluster.log(pod, follow=follow) as log:
+            for line in log:
+                text = podlog.split_time(line)[1]
+                if _is_output(text, role, index):
                     yield text
 
-    if not follow:
-        for pod in pods:
-            yield from of(pod)
-        return
-    heard: queue.Queue[bytes | None] = queue.Queue(maxsize=1000)
+    return _merge(map(read, pods)) if follow else itertools.chain.from_iterable(map(read, pods))
 
-    def listen(pod: str) -> None:
-        for line in of(pod):
-            heard.put(line)
-        heard.put(None)
 
-    for pod in pods:
-        threading.Thread(target=listen, args=(pod,), daemon=True).start()
-    open_ends = len(pods)
-    while open_ends:
-        line = heard.get()
+def _is_output(text: bytes, role: str | None, index: int | None) -> bool:
+    """Whether a line of a log was printed by one of these replicas."""
+    entry = podlog.decode(text)
+    if not isinstance(entry, podlog.Output):
+        return False
+    its_role, _, its_index = entry.replica.rpartition("-")
+    return role in (None, its_role) and index in (None, int(its_index))
+
+
+def _merge(streams: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
+    """Yield the lines of several streams as they come."""
+    merged: queue.Queue[bytes | None] = queue.Queue(maxsize=1000)
+
+    def pass_on(stream: Iterator[bytes]) -> None:
+        for line in stream:
+            merged.put(line)
+        merged.put(None)
+
+    threads = [threading.Thread(target=pass_on, args=(stream,), daemon=True) for stream in streams]
+    for thread in threads:
+        thread.start()
+    running = len(threads)
+    while running:
+        line = merged.get()
         if line is None:
-            open_ends -= 1
+            running -= 1
         else:
             yield line

@@ -15,9 +15,9 @@ from labkit import settings
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
 from labkit.launchers.local.ports import reserved_hosts
-from labkit.launchers.local.warm import WarmProcesses
-from labkit.launchers.placement import replicas_of
-from labkit.launchers.protocol import OnEvent
+from labkit.launchers.local.processes import Processes
+from labkit.launchers.local.warm import Program, WarmProcesses
+from labkit.launchers.protocol import OnEvent, Waiting
 from labkit.settings import WARM
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
@@ -52,16 +52,15 @@ class LocalLauncher:
         """Nothing runs beside the caller's own thread, which an exception ends."""
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.Launcher`."""
-        framework = FRAMEWORKS[trial.framework]
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with _alone_on_this_machine(on_event), contextlib.ExitStack() as stack:
             launched = time.monotonic()
-            connection = stack.enter_context(self._warm.connect(framework, trial.threads))
-            hosts = stack.enter_context(reserved_hosts(replicas_of(trial)))
-            attempt = Attempt(trial, framework, directory, on_event, connection, launched)
+            connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
+            hosts = stack.enter_context(reserved_hosts(trial.replicas))
+            attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
             try:
-                attempt.start(hosts, self.data_directory, self.deadline)
-                return attempt.watch_over(self.deadline)
+                return attempt.run(hosts, self.data_directory, self.deadline)
             finally:
                 attempt.end()
 
@@ -74,6 +73,6 @@ def _alone_on_this_machine(on_event: OnEvent) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_event({"kind": "waiting", "for": "another trial of labkit on this machine"})
+            on_event(Waiting("another trial of labkit on this machine"))
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -12,18 +12,50 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from labkit.errors import LabkitError
 from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.tracking import tail
+from labkit.replicas import forkserver
 from labkit.settings import REPOSITORY
-from labkit.trials.frameworks import REPLICAS, Framework
+from labkit.trials.frameworks import Framework
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a fork server imports, and forks.
+
+    Attributes
+    ----------
+    name : str
+    file : Path
+        With the functions ``parse``, of a request's arguments, and ``main``, of what that returns.
+    python : Path
+        The interpreter.
+    sum : str
+        A checksum of the code: a changed program needs another fork server.
+    """
+
+    name: str
+    file: Path
+    python: Path = Path(sys.executable)
+    sum: str = ""
+
+    @classmethod
+    def trainer(cls, framework: Framework) -> Program:
+        """Return a framework's trainer, as it is now."""
+        return cls(framework.name, framework.trainer, framework.python, framework.sum)
+
+    def socket(self, threads: int) -> str:
+        """Return the name of the fork server's socket."""
+        return f"{self.name}-{threads}" + f"-{self.sum[:8]}" * bool(self.sum)
 
 
 class WarmProcesses:
-    """Fork servers, one for each framework and number of threads, started when first needed.
+    """Fork servers, one for each program and number of threads, started when first needed.
 
     Parameters
     ----------
@@ -36,26 +68,26 @@ class WarmProcesses:
         self._owned = directory is None
         self._started: list[subprocess.Popen[str]] = []
 
-    def connect(self, framework: Framework, threads: int) -> socket.socket:
+    def connect(self, program: Program, threads: int) -> socket.socket:
         """Return a connection to the fork server, after its import has finished.
 
         Raises
         ------
         LabkitError
-            If the framework cannot be imported, with what it said.
+            If the program cannot be imported, with what it said.
         """
-        path = self.directory / f"{framework.name}-{threads}"
+        path = self.directory / program.socket(threads)
         with _locked(path.with_suffix(".lock")):
             connection = socket.socket(socket.AF_UNIX)
             try:
                 connection.connect(str(path))
             except OSError:
                 path.unlink(missing_ok=True)
-                self._start(framework, threads, path)
+                self._start(program, threads, path)
                 connection.connect(str(path))
         return connection
 
-    def _start(self, framework: Framework, threads: int, path: Path) -> None:
+    def _start(self, program: Program, threads: int, path: Path) -> None:
         environment = os.environ | {
             name: str(threads)
             for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS")
@@ -67,8 +99,7 @@ class WarmProcesses:
         errors = path.with_suffix(".err")
         with errors.open("w") as file:
             process = subprocess.Popen(
-                [sys.executable, REPLICAS / "forkserver.py",
-                 framework.script, path],
+                [program.python, forkserver.__file__, program.file, path],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
                 env=environment, start_new_session=True, text=True,
             )  # fmt: skip
@@ -81,7 +112,7 @@ class WarmProcesses:
         else:
             cause = f"the process left with code {process.wait()}"
         raise LabkitError(
-            f"{framework.name} cannot be imported ({cause}):\n"
+            f"{program.name} cannot be imported ({cause}):\n"
             f"{tail(errors)}\n`labkit doctor` says what is missing."
         )
 

@@ -1,23 +1,28 @@
 """Trials as the objects of a cluster, as text; no cluster is needed."""
 
+import base64
 import json
-import shutil
+import re
 import subprocess
+import sys
 
 import made_runs
 import pytest
 import yaml
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.cli import main
 from labkit.figures import deployment
-from labkit.launchers.kubernetes import images, manifests
-from labkit.launchers.kubernetes.api import ClusterError
+from labkit.launchers.kubernetes import manifests
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.settings import CLUSTER, TEMPLATES
-from labkit.trials.frameworks import FRAMEWORKS, HERE
+from labkit.replicas import HERE, SHARED
+from labkit.trials.frameworks import FRAMEWORKS
+
+pytestmark = pytest.mark.unit
+
+pytestmark = pytest.mark.unit
 
 DEFAULT = Settings()
 
@@ -106,13 +111,56 @@ def test_a_server_beside_each_worker_or_in_pods_of_its_own():
     assert [*pods(single)] == ["worker"]
 
 
+def mounted(objects):
+    """Return the files that a container finds, by their path."""
+    (config,) = of_kind(objects, "ConfigMap")
+    volume, _ = pods(objects)["worker"]["spec"]["volumes"]
+    items = volume["configMap"]["items"]
+    contents = {key: text.encode() for key, text in config["data"].items()}
+    contents |= {k: base64.b64decode(v) for k, v in config.get("binaryData", {}).items()}
+    assert sorted(item["key"] for item in items) == sorted(contents)
+    return {item["path"]: contents[item["key"]] for item in items}
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_trainer_is_in_it_to_the_letter(framework):
-    (config,) = of_kind(rendered(made_runs.trial(framework=framework)), "ConfigMap")
-    names = {"pod.py", "processors.py", "common.py", f"train_{framework}.py"}
-    assert set(config["data"]) == names | {"job.json"}
-    for name in names:
-        assert config["data"][name] == (HERE / name).read_text()
+    files = mounted(rendered(made_runs.trial(framework=framework)))
+    for name in (*SHARED, *manifests.AGENT, f"train_{framework}.py"):
+        assert files[f"labkit/replicas/{name}"] == (HERE / name).read_bytes()
+
+
+MODEL = b"""DATASETS = ("fashion-mnist",)
+METRIC = "accuracy"
+EVAL_BATCH = 1
+
+def mxnet(mx, inputs):
+    return inputs
+"""
+
+
+@settings(max_examples=30)
+@given(st.text(st.sampled_from("x \t\r\n\x85\u2028\U0001f600")))
+def test_a_users_model_is_in_it_to_the_byte(tmp_path_factory, comment):
+    """Its checksum is part of the trial's identity, and computed again in the pod."""
+    path = tmp_path_factory.mktemp("model") / "my model.py"
+    path.write_bytes(MODEL + re.sub(r"([\r\n]|^)", r"\1#", comment).encode())
+    trial = made_runs.trial(model=str(path))
+    files = mounted(rendered(trial))
+    name = json.loads(files["job.json"])["arguments"][0].removeprefix("--model=/labkit/")
+    assert files[name] == path.read_bytes()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_pod_has_all_that_it_imports(framework, tmp_path):
+    """Of labkit nothing else is imported, and nothing but the standard library by the agent."""
+    objects = rendered(made_runs.trial(framework=framework))
+    for path, content in mounted(objects).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    agent = pods(objects)["worker"]["spec"]["containers"][0]["command"][-1]
+    imports = f"import sys; sys.path.insert(0, '.'); import {agent}"
+    for flags, code in (("-IS", imports), ("-I", f"{imports}; import labkit.replicas.loop")):
+        subprocess.run([sys.executable, flags, "-c", code], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -144,7 +192,8 @@ def test_nothing_stays_for_ever_or_is_tried_twice():
         assert (owner["name"], owner["uid"]) == (first["metadata"]["name"], "1234")
     for job in of_kind(objects, "Job"):
         spec = job["spec"]
-        assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 60 + manifests.LATE)
+        assert spec["backoffLimit"] == 0
+        assert spec["activeDeadlineSeconds"] == 60 + manifests.DEADLINE_MARGIN
         assert 0 < spec["ttlSecondsAfterFinished"] < 86400
         assert job["metadata"]["annotations"]["labkit/identity"] == made_runs.trial().identity
         assert float(job["metadata"]["annotations"]["labkit/submitted"]) == 17.5
@@ -165,11 +214,24 @@ def test_requests_and_limits():
     assert more["spec"]["containers"][0]["resources"]["requests"]["cpu"] == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        ({"framework": "mxnet"}, "scheduler"),
+        ({"framework": "tensorflow"}, "server"),
+        ({"strategy": "single", "workers": 1}, None),
+    ],
+)
+def test_who_coordinates_the_workers(values, role):
+    job = json.loads(mounted(rendered(made_runs.trial(**values)))["job.json"])
+    assert job["coordinator"] == role
+
+
 @pytest.mark.parametrize(("share_nodes", "cores"), [(False, 4), (True, 0)])
 def test_workers_are_bound_where_no_other_trial_is(share_nodes, cores):
     settings = Settings(share_nodes=share_nodes)
     (config,) = of_kind(rendered(made_runs.trial(threads=4), settings), "ConfigMap")
-    assert json.loads(config["data"]["job.json"])["bind"] == cores
+    assert json.loads(config["data"]["job.json"])["cores_per_worker"] == cores
 
 
 def test_which_nodes():
@@ -209,112 +271,10 @@ def test_render_prints_it():
 
 def test_the_picture_has_all_of_it():
     objects = rendered(made_runs.trial(framework="mxnet", workers=9))
-    figure = deployment.deployment(objects)
+    figure = deployment(objects)
     words = [text.get_text() for text in figure.axes[0].texts]
     for thing in objects:
         assert any(thing["metadata"]["name"] in word for word in words)
     assert any("9 pods" in word for word in words)
     assert {"worker 0", "server 0", "worker 8", "scheduler 0", "…"} <= set(words)
     assert "worker 4" not in words
-
-
-# --- settings -------------------------------------------------------------------------------
-
-
-def test_the_template_of_the_settings_says_the_defaults(monkeypatch, tmp_path):
-    text = (TEMPLATES / "cluster.toml").read_text()
-    monkeypatch.setenv(CLUSTER, str(TEMPLATES / "cluster.toml"))
-    assert Settings.load() == Settings()
-    for name in Settings.model_fields:
-        assert f"{name} = " in text
-    monkeypatch.setenv(CLUSTER, str(tmp_path / "none.toml"))
-    with pytest.raises(ClusterError, match="none.toml cannot be read"):
-        Settings.load()
-    (tmp_path / "bad.toml").write_text("namespace = ")
-    monkeypatch.setenv(CLUSTER, str(tmp_path / "bad.toml"))
-    with pytest.raises(ClusterError, match="bad.toml: Invalid value"):
-        Settings.load()
-
-
-# --- images ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_what_an_image_is_built_from(framework, tmp_path, datasets):
-    images.context(framework, tmp_path / "all")
-    assert (tmp_path / "all" / "Containerfile").exists()
-    for name in datasets.DATASETS:
-        datasets.verify(name, tmp_path / "all" / "data")
-    images.context(framework, tmp_path / "public", public=True)
-    assert sorted(p.name for p in (tmp_path / "public" / "data").iterdir()) == [
-        "fashion-mnist", "mnist",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_images_are_pinned_like_the_lock_file(framework):
-    def pins(path):
-        lines = path.read_text().splitlines()
-        return {line.split()[0] for line in lines if "==" in line and not line.startswith("#")}
-
-    packages = pins(images.RECIPES / framework / "requirements.txt")
-    assert packages and packages <= pins(manifests.REPOSITORY / "requirements.lock")
-
-
-def test_another_recipe_is_another_image(monkeypatch, tmp_path):
-    before = images.tag("mxnet")
-    assert before != images.tag("tensorflow")
-    shutil.copytree(images.RECIPES, tmp_path / "recipes")
-    monkeypatch.setattr(images, "RECIPES", tmp_path / "recipes")
-    assert images.tag("mxnet") == before
-    with (tmp_path / "recipes" / "mxnet" / "Containerfile").open("a") as file:
-        file.write("# changed\n")
-    assert images.tag("mxnet") != before
-
-
-@pytest.fixture
-def tools(monkeypatch, tmp_path):
-    """Return a function that makes a tool of that name, which notes how it is called."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    def make(name, code=0):
-        tool = tmp_path / name
-        tool.write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/calls\nexit {code}\n')
-        tool.chmod(0o755)
-
-    make.calls = tmp_path / "calls"
-    return make
-
-
-def test_the_first_tool_that_works_builds(tools, datasets):
-    tools("docker", code=1)  # installed, but its daemon does not answer
-    tools("buildah")
-    images.build("mxnet", "here/labkit-mxnet:1", extra=["--network", "host"])
-    images.push("here/labkit-mxnet:1")
-    calls = tools.calls.read_text().splitlines()
-    assert calls[0] == "docker info"
-    assert any(
-        call.startswith("buildah build --tag here/labkit-mxnet:1 --network host /")
-        for call in calls
-    )
-    assert calls[-1] == "buildah push here/labkit-mxnet:1"
-
-
-def test_no_tool_builds(tools):
-    tools("docker", code=1)
-    with pytest.raises(images.ImageError) as caught:
-        images.build("mxnet", "here/labkit-mxnet:1")
-    assert "docker: it fails" in str(caught.value)
-    assert "podman: not installed" in str(caught.value)
-
-
-def test_a_failing_tool(tools, monkeypatch, datasets):
-    tools("buildah")
-    run = subprocess.run
-
-    def fail(command, **options):
-        return run(["/bin/false"]) if command[1] == "build" else run(command, **options)
-
-    monkeypatch.setattr(subprocess, "run", fail)
-    with pytest.raises(images.ImageError, match="build .* left with code"):
-        images.build("mxnet", "here/labkit-mxnet:1")

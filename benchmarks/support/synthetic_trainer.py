@@ -1,26 +1,29 @@
-"""A trainer that computes nothing: it meets the others, waits at each step, and prints its events.
+"""A trainer that computes nothing: it passes the barrier, waits at each step, prints its events.
 
-With it `logs.py` fills pods by the hundred, for which real frameworks would need too much memory.
+With it `logs.py` runs pods by the hundred, for which real frameworks would need too much memory.
 """
 
 import signal
 import socket
 import time
 
-import common
 import numpy as np
 
-STEP = 0.1  # seconds
+from labkit.replicas import checksum, loop
+from labkit.replicas.arguments import parse
+from labkit.replicas.events import Ready
+
+SECONDS = 0.1  # per step
 
 
-class Worker:
+class Worker(loop.Network):
     """A worker without a network."""
 
-    def __init__(self, args):
+    def __init__(self, args, model, data):
         self.address = args.hosts["server"][0].rsplit(":", 1)
 
     def train(self, inputs, labels):
-        time.sleep(STEP)
+        time.sleep(SECONDS)
         return 1.0, 0.5
 
     def warm_up(self, inputs, labels):
@@ -40,18 +43,18 @@ class Worker:
         pass
 
 
-def serve(args, events):
+def serve(args, writer):
     """Let all workers go when the last of them has come, and wait for a SIGTERM."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     host, port = args.hosts["server"][0].rsplit(":", 1)
-    with socket.create_server((host, int(port)), backlog=1024) as door:
-        events("ready")
-        come = [door.accept()[0] for _ in args.hosts["worker"]]
-        for connection in come:
+    with socket.create_server((host, int(port)), backlog=1024) as listener:
+        writer.write(Ready)
+        connections = [listener.accept()[0] for _ in args.hosts["worker"]]
+        for connection in connections:
             connection.sendall(b"g")
             connection.close()
     signal.sigwait({signal.SIGTERM})
 
 
 if __name__ == "__main__":
-    common.main(common.parse(), {}, Worker, serve)
+    loop.main(parse(), {}, checksum(__file__), Worker, serve)

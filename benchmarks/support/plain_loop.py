@@ -1,46 +1,45 @@
 """Plain training loops, a process each, without anything of labkit's around them.
 
-They are the baseline of `trainer.py` and `learning.py`: the model comes from the trainer's file,
-the loop is what one writes in a first script with the framework. Prints one line of JSON.
+They are the baseline of `trainer.py` and `learning.py`: the model comes from its file, the loop is
+what one writes in a first script with the framework. Prints one line of JSON.
 
-    python bare.py mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 100
+    python plain_loop.py mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 100
 """
 
 import json
 import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "labkit" / "trainers"))
-import common
+from labkit.replicas.arguments import parse
 
 FRAMEWORK = sys.argv[1]
-ARGS = common.parse(sys.argv[2:])
+ARGS = parse(sys.argv[2:])
 
 import numpy as np
 
+from labkit.replicas import models
+from labkit.replicas.arrays import Arrays, as_inputs
+
+MODEL = models.load(models.path_of(ARGS.model))
+DATA = Arrays(ARGS.dataset, ARGS.data)
+SHAPE, LABEL_SHAPE = DATA.train_inputs.shape[1:], DATA.train_labels.shape[1:]
+TARGETS = int(np.prod(LABEL_SHAPE))
+"""Of one sample."""
 WARM_UP = 5
-
-
-def scaled(batch):
-    """Bring pixels to [0, 1]."""
-    return batch.astype(np.float32) / 255 if batch.dtype == np.uint8 else batch
 
 
 def mxnet_loop():
     """Return functions that take a step, wait for it, and give a test batch's results."""
-    import train_mxnet as trainer
+    from labkit.replicas import train_mxnet as trainer
 
     mx = trainer.mx
-    shape = (1, 28, 28) if ARGS.model == "lenet5" else (30,)
-    label_shape = () if ARGS.model == "lenet5" else (30,)
-    symbol = trainer.lenet5() if ARGS.model == "lenet5" else trainer.lstm(30)[0]
+    symbol = trainer.network(MODEL)
 
     def bind(size, shared=None):
         module = mx.mod.Module(symbol, context=mx.cpu())
         module.bind(
-            [("data", (size, *shape))],
-            [("softmax_label", (size, *label_shape))],
+            [("data", (size, *SHAPE))],
+            [("softmax_label", (size, *LABEL_SHAPE))],
             for_training=shared is None,
             shared_module=shared,
         )
@@ -50,14 +49,14 @@ def mxnet_loop():
     np.random.seed(ARGS.seed)
     module = bind(ARGS.batch_size)
     module.init_params(trainer.initializer(ARGS.initializer))
-    targets = ARGS.batch_size * (30 if ARGS.loss_over_time == "mean" else 1)
+    targets = ARGS.batch_size * (TARGETS if ARGS.loss_over_time == "mean" else 1)
     module.init_optimizer(
         optimizer_params={"learning_rate": ARGS.learning_rate, "rescale_grad": 1 / targets}
     )
-    judges = {}
+    evaluators = {}
 
     def batch(x, y):
-        return mx.io.DataBatch([mx.nd.array(x.reshape(-1, *shape))], [mx.nd.array(y)])
+        return mx.io.DataBatch([mx.nd.array(x)], [mx.nd.array(y)])
 
     def losses(out, y):
         return -mx.nd.log(mx.nd.maximum(mx.nd.pick(out, mx.nd.array(y.reshape(-1))), 1e-30))
@@ -71,11 +70,11 @@ def mxnet_loop():
         return losses(module.get_outputs()[0], y).mean().asscalar()
 
     def test(x, y):
-        if len(x) not in judges:
-            judges[len(x)] = bind(len(x), module)
-        judge = judges[len(x)]
-        judge.forward(batch(x, y), is_train=False)
-        out = judge.get_outputs()[0]
+        if len(x) not in evaluators:
+            evaluators[len(x)] = bind(len(x), module)
+        evaluator = evaluators[len(x)]
+        evaluator.forward(batch(x, y), is_train=False)
+        out = evaluator.get_outputs()[0]
         return losses(out, y).asnumpy(), out.asnumpy().argmax(1) == y.reshape(-1)
 
     return step, mx.nd.waitall, test
@@ -83,22 +82,21 @@ def mxnet_loop():
 
 def tensorflow_loop():
     """Return functions that take a step, wait for it, and give a test batch's results."""
-    import train_tensorflow as trainer
+    from labkit.replicas import train_tensorflow as trainer
 
     tf = trainer.tf
     tf.disable_eager_execution()
     tf.set_random_seed(ARGS.seed)
-    cnn = ARGS.model == "lenet5"
-    inputs = tf.placeholder(tf.float32, [None, 28, 28]) if cnn else None
-    inputs = tf.placeholder(tf.int32, [None, 30]) if inputs is None else inputs
-    labels = tf.placeholder(tf.int32, [None] if cnn else [None, 30])
+    dtype = tf.float32 if DATA.train_inputs.dtype == np.uint8 else tf.int32
+    inputs = tf.placeholder(dtype, [None, *SHAPE])
+    labels = tf.placeholder(tf.int32, [None, *LABEL_SHAPE])
     truth = tf.reshape(labels, [-1])
     with tf.variable_scope("", initializer=trainer.INITIALIZERS[ARGS.initializer]()):
-        logits = (trainer.lenet5 if cnn else trainer.lstm)(inputs)
+        logits = MODEL.tensorflow(tf, inputs)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=truth, logits=logits)
     loss = tf.reduce_mean(losses)
     hits = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), truth)
-    scale = 30 if ARGS.loss_over_time == "sum" else 1
+    scale = TARGETS if ARGS.loss_over_time == "sum" else 1
     optimizer = tf.train.GradientDescentOptimizer(ARGS.learning_rate)
     gradients, variables = zip(*optimizer.compute_gradients(loss * scale), strict=True)
     if ARGS.clip_norm:
@@ -117,34 +115,35 @@ def tensorflow_loop():
 
 
 def main():
-    """Train, time, judge if asked to."""
+    """Train and time; evaluate if asked to."""
     step, wait, test = {"mxnet": mxnet_loop, "tensorflow": tensorflow_loop}[FRAMEWORK]()
-    data = common.Arrays(ARGS.dataset, ARGS.data)
     size = ARGS.batch_size
-    per_epoch = len(data.train_inputs) // size
+    per_epoch = len(DATA.train_inputs) // size
     total = ARGS.steps or ARGS.epochs * per_epoch
-    # To judge learning all steps count; to time them some are taken before.
+    # To see what was learnt all steps count; to time them some are taken before.
     warm_up = WARM_UP if ARGS.eval_samples == 0 else 0
     seconds = time.monotonic()
     for number in range(warm_up + total):
-        epoch, place = divmod(number, per_epoch)
-        if place == 0:
+        epoch, batch = divmod(number, per_epoch)
+        if batch == 0:
             order = np.random.default_rng([ARGS.seed, 0, epoch]).permutation(
-                len(data.train_inputs)
+                len(DATA.train_inputs)
             )
         if number == warm_up:
             wait()
             seconds = time.monotonic()
-        chosen = order[place * size : (place + 1) * size]
-        loss = step(scaled(data.train_inputs[chosen]), data.train_labels[chosen].astype(np.int32))
+        chosen = order[batch * size : (batch + 1) * size]
+        labels = DATA.train_labels[chosen].astype(np.int32)
+        loss = step(as_inputs(DATA.train_inputs[chosen]), labels)
     wait()
     result = {"batches_per_second": total / (time.monotonic() - seconds), "loss": float(loss)}
     if ARGS.eval_samples != 0:
         losses, hits = [], []
-        for begin in range(0, len(data.test_inputs), common.EVAL_BATCH[ARGS.model]):
-            part = slice(begin, begin + common.EVAL_BATCH[ARGS.model])
-            y = data.test_labels[part].astype(np.int32)
-            found = test(scaled(data.test_inputs[part]), y)
+        inputs = DATA.test_inputs[: ARGS.eval_samples]
+        labels = DATA.test_labels[: ARGS.eval_samples]
+        for begin in range(0, len(inputs), MODEL.EVAL_BATCH):
+            part = slice(begin, begin + MODEL.EVAL_BATCH)
+            found = test(as_inputs(inputs[part]), labels[part].astype(np.int32))
             losses.append(found[0])
             hits.append(found[1])
         result["accuracy"] = 100 * float(np.concatenate(hits).mean())

@@ -1,7 +1,10 @@
-"""Trials and sweeps: what can be run and what cannot, and that a trial is always the same one."""
+"""Trials: what can be run and what cannot, and that a trial is always the same one."""
 
+import dataclasses
+import inspect
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -10,10 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit import datasets
+from labkit import datasets, replicas
 from labkit.errors import LabkitError
-from labkit.trials import Sweep, Trial, TrialError
+from labkit.trials import Trial, TrialError
 from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS, Model
+
+pytestmark = pytest.mark.unit
+
+pytestmark = pytest.mark.unit
 
 GOOD = {
     "framework": "mxnet",
@@ -137,6 +145,30 @@ def test_trials_do_not_change():
         trial.replace(workers=0)
 
 
+@pytest.mark.parametrize(("change", "servers"), [
+    ({"workers": 8}, 8),
+    ({"workers": 8, "servers": 2}, 2),
+    ({"framework": "tensorflow"}, 1),
+    ({"strategy": "single", "workers": 1}, 0),
+])  # fmt: skip
+def test_what_followed_from_other_values_follows_from_the_new_ones(change, servers):
+    assert Trial(**GOOD).replace(**change).servers == servers
+    assert Trial(**GOOD, servers=1).replace(workers=8).servers == 1  # it was given
+
+
+def test_a_trial_shows_its_fields():
+    signature = inspect.signature(Trial)
+    assert list(signature.parameters) == list(Trial.model_fields)
+    required = [p.name for p in signature.parameters.values() if p.default is p.empty]
+    assert required == ["framework", "model", "batch_size", "learning_rate"]
+    for name, field in Trial.model_fields.items():
+        assert f"\n{name} : " in Trial.__doc__
+        assert field.description.split()[1] in Trial.__doc__
+    said = repr(Trial(**GOOD))
+    assert "workers=2" in said and "initializer" not in said
+    assert eval(said) == Trial(**GOOD)
+
+
 def test_steps_and_epochs():
     trial = Trial(**without("steps", epochs=2))
     assert trial.steps_per_epoch == 60_000 // 128 == 468  # without the smaller batch at its end
@@ -202,7 +234,7 @@ def test_defaults_given_or_not_are_the_same():
 
 def test_digest_does_not_depend_on_the_process_or_its_python():
     # Worked out once; another Python, another release of pydantic, must come to the same.
-    digest = "c7e24d2e2d509703a4b6c8f9febd44f15ebc0a04094ca1a07b6c447a7b2e946f"
+    digest = "daa9645b9f22ac1ac3f13ed662384ebd1a3e18d17243a580164aafe94ab9d2c1"
     trial = Trial(**GOOD)
     assert trial.digest == digest
     assert hash(trial) == int(digest[:15], 16)
@@ -222,7 +254,7 @@ def test_identity_covers_trainer_and_data(monkeypatch):
     trial = Trial(**GOOD)
     identities = {trial.identity}
     with monkeypatch.context() as patch:
-        patch.setitem(vars(FRAMEWORKS["mxnet"]), "sum", "another trainer")
+        patch.setattr(replicas, "checksum", lambda trainer: "another trainer")
         identities.add(trial.replace().identity)
     with monkeypatch.context() as patch:
         patch.setattr(datasets, "checksum", lambda name: f"other {name}")
@@ -231,77 +263,28 @@ def test_identity_covers_trainer_and_data(monkeypatch):
     assert trial.replace() == trial  # the values are what they were
 
 
-def test_the_trainers_source_counts(tmp_path, monkeypatch):
-    from labkit import trainers
-
-    row = FRAMEWORKS["mxnet"]
+@pytest.mark.parametrize("name", [*replicas.SHARED, "train_mxnet.py"])
+def test_the_trainers_source_counts(name, tmp_path, monkeypatch):
+    shutil.copytree(replicas.HERE, tmp_path, dirs_exist_ok=True)
+    row = dataclasses.replace(FRAMEWORKS["mxnet"], trainer=tmp_path / "train_mxnet.py")
     before = row.sum
-    for name in ("common.py", row.script.name):
-        (tmp_path / name).write_bytes((trainers.HERE / name).read_bytes())
-    monkeypatch.setattr(trainers, "HERE", tmp_path)
+    monkeypatch.setattr(replicas, "HERE", tmp_path)
+    assert row.sum == before
+    with (tmp_path / name).open("a") as file:
+        file.write("# changed\n")
+    assert row.sum != before
 
-    def fresh():
-        vars(row).pop("sum")
-        return row.sum
 
-    assert fresh() == before
-    for name in ("common.py", row.script.name):
-        with (tmp_path / name).open("a") as file:
-            file.write("# changed\n")
-        assert fresh() != before
-    monkeypatch.undo()
-    assert fresh() == before
+def test_another_models_file_does_not_count(tmp_path, monkeypatch):
+    """Changing one model renames its own runs, and no others."""
+    mine, other = Trial(**GOOD), Trial(**GOOD | {"model": "lstm"})
+    changed = tmp_path / "lenet5.py"
+    changed.write_bytes(MODELS["lenet5"].source + b"# changed\n")
+    monkeypatch.setitem(MODELS, "lenet5", Model("lenet5", "CNN", changed))
+    assert mine.replace().identity != mine.identity
+    assert other.replace().identity == other.identity
 
 
 def test_equality_with_others():
     assert Trial(**GOOD) != GOOD
     assert Trial(**GOOD) != "trial"
-
-
-# --- sweeps ---------------------------------------------------------------------------------
-
-
-def test_grid_is_every_combination_repeats_outermost():
-    sweep = Sweep.grid(2, **GOOD | {"workers": [1, 2], "framework": ["mxnet", "tensorflow"]})
-    assert [(t.seed, t.framework, t.workers) for t in sweep] == [
-        (seed, framework, workers)
-        for seed in (1, 2)
-        for framework in ("mxnet", "tensorflow")
-        for workers in (1, 2)
-    ]
-
-
-def test_repeats_go_on_from_the_seed():
-    assert [t.seed for t in Sweep.grid(3, **GOOD, seed=7)] == [7, 8, 9]
-
-
-def test_a_sweep_holds_a_trial_once():
-    one, other = Trial(**GOOD), Trial(**GOOD | {"workers": 4})
-    both = Sweep([one, other]) + [Trial(**GOOD)]
-    assert list(both) == [one, other]
-    assert len(both) == 2
-    assert both[1] == other
-    assert other in both
-    assert repr(both) == "Sweep of 2 trials"
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"workers": [1, 0]}, "workers: 0"),
-        ({"workers": []}, "workers: an empty list"),
-        ({"repeats": 0}, "repeats: 0; allowed: a whole number from 1"),
-        ({"repeats": 1.5}, "repeats: 1.5"),
-        ({"repeats": True}, "repeats: True"),
-        ({"repeats": 2, "seed": 2**31 - 1}, f"seed: {2**31}"),
-        ({"wokers": [1, 2]}, "did you mean 'workers'"),
-    ],
-)
-def test_what_is_no_sweep(values, says):
-    with pytest.raises(TrialError, match=says):
-        Sweep.grid(**GOOD | values)
-
-
-def test_an_empty_sweep():
-    with pytest.raises(TrialError, match="at least one trial"):
-        Sweep([])

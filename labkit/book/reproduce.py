@@ -1,4 +1,4 @@
-"""The book made: every notebook whose inputs have changed is run and rendered."""
+"""Reproduce a book: every notebook whose inputs have changed is run and rendered."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labkit import datasets
-from labkit.book.notebook import KERNEL, Runner
-from labkit.book.pages import Page, index, write
+from labkit.book.notebook import KERNEL, NotebookRunner
+from labkit.book.pages import Page
 from labkit.book.plan import BookError, home, parameters, plan, select
-from labkit.launchers.local.warm import WarmProcesses
+from labkit.book.render import index, write
+from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
-if TYPE_CHECKING:
-    pass
-
-LONGEST_SOCKET = 80
-"""Bytes that a private directory's path may have: a Unix socket's, in all, is limited to 107."""
+MAX_DIRECTORY = 80
+"""Bytes that the path of a directory of sockets may have: those of Unix are limited to 107."""
 
 
 def reproduce(
@@ -66,62 +63,65 @@ def reproduce(
     pages = plan(profile, launcher, notebooks)
     chosen = select(pages, only)
     due = [page for page in chosen if force or not page.is_up_to_date()]
-    front = home(profile, launcher) / "index.html"
+    front_page = home(profile, launcher) / "index.html"
     if len(due) < len(chosen):
         echo(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
-    if not due and front.exists():
-        echo(f"see {front}")
-        return front
+    if not due and front_page.exists():
+        echo(f"see {front_page}")
+        return front_page
 
     failures: list[Page] = []
-    with _workshop(due, echo) as workshop:
+    with _prepare(due, echo) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"
             begun = time.monotonic()
             try:
-                workshop.make(page, label)
+                runner.run(page, label)
                 echo(f"{label}: {time.monotonic() - begun:.0f} s")
             except BookError as error:
                 failures.append(page)
                 echo(f"{label}: {error}\n")
-            write(front, index(pages, failures))
+            write(front_page, index(pages, failures))
     if failures:
         names = ", ".join(page.name for page in failures)
         raise BookError(
             f"{len(failures)} of {len(due)} notebooks failed: {names}. What they printed is "
-            f"above, and in {front.parent / '.unfinished'}; trials that finished are kept."
+            f"above, and in {front_page.parent / '.unfinished'}; trials that finished are kept."
         )
-    echo(f"see {front}")
-    return front
+    echo(f"see {front_page}")
+    return front_page
 
 
 @contextmanager
-def _workshop(due: list[Page], echo: Callable[[str], object]) -> Iterator[Runner]:
-    """Fetch the data and import the frameworks that these pages name, once for all of them."""
+def _prepare(due: list[Page], echo: Callable[[str], object]) -> Iterator[NotebookRunner]:
+    """Fetch the data and import the frameworks that these pages name, once for all of them.
+
+    Gives what runs their notebooks.
+    """
     local = [page for page in due if page.launcher == "local"]
-    for dataset in _named(local, "dataset"):
+    for dataset in _values(local, "dataset"):
         echo(f"data: {dataset}")
         datasets.fetch(dataset)
-    place = Path(tempfile.mkdtemp(prefix="labkit-"))
-    if len(str(place)) > LONGEST_SOCKET:
-        place.rmdir()
-        place = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
+    scratch = Path(tempfile.mkdtemp(prefix="labkit-"))
+    if len(str(scratch)) > MAX_DIRECTORY:
+        scratch.rmdir()
+        scratch = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
     shared = os.environ.get(WARM)
     try:
-        with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or place)) as warm:
+        with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or scratch)) as warm:
             # All at once, and before the first trial: an import would disturb its measurement.
-            names = _named(local, "framework")
+            names = _values(local, "framework")
             echo(f"importing {', '.join([*names, 'Jupyter'])}, once for all notebooks")
-            programs = [*map(FRAMEWORKS.get, names), KERNEL]
+            programs = [*(Program.trainer(FRAMEWORKS[name]) for name in names), KERNEL]
             for connection in pool.map(warm.connect, programs, [1] * len(programs)):
                 connection.close()
-            yield Runner(place, warm.directory, echo)
+            yield NotebookRunner(scratch, warm.directory, echo)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _named(pages: list[Page], field: str) -> list[str]:
-    """Return the values of a trial's field that these pages name, in parameters called so."""
+def _values(pages: list[Page], field: str) -> list[str]:
+    """Return a trial field's values in the pages' parameters, which are named after it."""
     values: dict[str, None] = {}
     for page in pages:
         for name, value in (parameters(page.source) | page.parameters).items():

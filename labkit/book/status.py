@@ -1,4 +1,4 @@
-"""How far a notebook is, on one line."""
+"""The status line of a notebook that runs."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labkit.progress import duration
 
-if TYPE_CHECKING:
-    pass
-
-QUIET = 10.0
-"""Seconds between two lines of progress where these cannot be rewritten."""
+INTERVAL = 10.0
+"""Seconds between two lines of progress where lines cannot be rewritten."""
 
 
-class LiveLine:
-    """One line that says how far a notebook is: rewritten in a terminal, else now and then."""
+class StatusLine:
+    """One line on how far a notebook is: rewritten in a terminal, else printed now and then.
+
+    Parameters
+    ----------
+    echo : callable
+        Prints a line where none can be rewritten.
+    """
 
     def __init__(self, echo: Callable[[str], object]) -> None:
         self.echo = echo
-        self.rewrites = sys.stderr.isatty()
-        self.said = ""
-        self.at = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.last = ""
+        self.printed = time.monotonic()
 
     def show(self, label: str, progress: Path) -> None:
-        """Say what stands at the end of a notebook's report."""
+        """Show the last line of a notebook's progress file."""
         *_, last, _ = ["", *progress.read_text().split("\n")]
         text = f"{label}: starts"
         if last:
@@ -39,15 +41,15 @@ class LiveLine:
             if report["left"] is not None:
                 which += f", about {duration(report['left'])} left"
             text = f"{label}: {which}: {trial}, {report['state']}"
-        if self.rewrites:
+        if self.terminal:
             width = shutil.get_terminal_size().columns - 1
             text = textwrap.shorten(text, width, placeholder="…")
             print(f"\r{text:{width}}", end="", file=sys.stderr, flush=True)
-        elif text != self.said and time.monotonic() - self.at >= QUIET:
+        elif text != self.last and time.monotonic() - self.printed >= INTERVAL:
             self.echo(text)
-            self.said, self.at = text, time.monotonic()
+            self.last, self.printed = text, time.monotonic()
 
     def clear(self) -> None:
-        """Make the line free."""
-        if self.rewrites:
+        """Erase the line."""
+        if self.terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""What benchmarks share; none of these files is a benchmark."""

@@ -1,0 +1,57 @@
+"""Options that several subcommands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import click
+
+from labkit.errors import LabkitError, nearest
+from labkit.launchers.limits import DEADLINE
+from labkit.trials import Trial, choices
+
+
+def trial_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each field of a trial; the trial itself judges their values."""
+    for name, field in reversed(Trial.model_fields.items()):
+        allowed = choices(name)
+        kinds = [k for k in (*get_args(field.annotation), field.annotation) if k in (int, float)]
+        text = field.description[0].upper() + field.description[1:]
+        if not (field.is_required() or field.default is None):
+            text += f"  [default: {field.default}]"
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            type=kinds[0] if kinds else str,
+            metavar="|".join(allowed) or None,
+            help=text,
+        )(command)
+    return command
+
+
+deadline_option = click.option(
+    "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds a trial may take."
+)
+
+
+def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return an option for where trials run, refused at once if there is no such launcher.
+
+    Parameters
+    ----------
+    text : str
+        What the launcher decides, for the help.
+    """
+
+    def check(context: click.Context, option: click.Parameter, name: str) -> str:
+        from labkit.campaign import LAUNCHERS
+
+        if name not in LAUNCHERS:
+            known = ", ".join(LAUNCHERS)
+            raise LabkitError(f"launcher: {name!r}{nearest(name, LAUNCHERS)}; allowed: {known}")
+        return name
+
+    return click.option(
+        "--launcher", default="local", show_default=True, metavar="local|kubernetes",
+        callback=check, help=text,
+    )  # fmt: skip

@@ -1,0 +1,138 @@
+"""On what a trial ran, and what else its nodes did meanwhile: the record of a run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from labkit.launchers.kubernetes.logs import Logs, event_in
+from labkit.launchers.kubernetes.pods import Pod, seconds
+from labkit.launchers.kubernetes.submission import Submission
+from labkit.launchers.load import is_overloaded
+from labkit.replicas import podlog
+from labkit.replicas.events import Barrier, Step
+from labkit.trials import Trial
+
+
+@dataclass
+class PodRecord:
+    """What a pod's whole log says of its circumstances.
+
+    Attributes
+    ----------
+    pod : Pod
+    machine : podlog.Machine
+    processors : list of int or None
+        To which its replicas were bound, if they were.
+    samples : list of podlog.Sample
+    barriers : list of float
+        When workers passed the barrier, in seconds since the epoch.
+    begins, finishes : list of float
+        When workers passed the barrier and took their last step, in the node's monotonic seconds.
+    """
+
+    pod: Pod
+    machine: podlog.Machine | None = None
+    processors: list[int] | None = None
+    samples: list[podlog.Sample] = field(default_factory=list)
+    barriers: list[float] = field(default_factory=list)
+    begins: list[float] = field(default_factory=list)
+    finishes: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Node:
+    """One node: what it is, and how busy it was while its workers trained, in cores."""
+
+    name: str
+    pods: list[PodRecord]
+    own: float = 0.0
+    other: float = 0.0
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What it is, as its pods report."""
+        machine = self.pods[0].machine._asdict()
+        return {key: value for key, value in machine.items() if key != "node"}
+
+    @property
+    def cores(self) -> int:
+        """How many it has."""
+        return self.pods[0].machine.cores
+
+    @property
+    def workers(self) -> int:
+        """How many workers trained on it."""
+        return sum(record.pod.component == "worker" for record in self.pods)
+
+    def measure_load(self) -> None:
+        """Measure its load while its workers trained: ours, and all others'.
+
+        The clocks of a node's pods are the same, so that their samples can be added.
+        """
+        begins = [t for record in self.pods for t in record.begins]
+        finishes = [t for record in self.pods for t in record.finishes]
+        samples = [np.array(record.samples) for record in self.pods]
+        if begins and finishes and all(len(sample) > 1 for sample in samples):
+            ends = np.array([min(begins), min(finishes)])
+            busy = np.ptp(np.interp(ends, *samples[0][:, :2].T))
+            own = sum(np.ptp(np.interp(ends, sample[:, 0], sample[:, 2])) for sample in samples)
+            seconds = max(np.ptp(ends), 1e-3)
+            self.own = float(own / seconds)
+            self.other = float(max(busy - own, 0.0) / seconds)
+
+
+def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str, Any]:
+    """Return the circumstances of a run, from the whole logs of its pods."""
+    trial = submission.trial
+    records = [_read(pod, logs, trial) for pod in pods]
+    nodes = _by_node(records)
+    for node in nodes:
+        node.measure_load()
+    return {
+        "launcher": "kubernetes",
+        "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
+        "startup_s": max(t for r in records for t in r.barriers) - submission.submitted,
+        "machine": nodes[0].machine | {"host": ", ".join(node.name for node in nodes)},
+        "oversubscribed": any(node.workers * trial.threads > node.cores for node in nodes),
+        "own_cpu": round(max(node.own for node in nodes), 3),
+        "other_cpu": round(max(node.other for node in nodes), 3),
+        "overloaded": any(is_overloaded(node.own, node.other, node.cores) for node in nodes),
+        "nodes": {node.name: node.machine for node in nodes},
+        "pods": {str(r.pod): r.pod.node for r in records},
+        "bound": {str(r.pod): r.processors for r in records if r.processors is not None},
+        "image": submission.image,
+    }
+
+
+def _by_node(records: list[PodRecord]) -> list[Node]:
+    def node(record: PodRecord) -> str:
+        return record.pod.node
+
+    groups = itertools.groupby(sorted(records, key=node), node)
+    return [Node(name, list(group)) for name, group in groups]
+
+
+def _read(pod: Pod, logs: Logs, trial: Trial) -> PodRecord:
+    record = PodRecord(pod)
+    for stamp, entry in logs.of(pod).entries():
+        match entry:
+            case podlog.Machine():
+                record.machine = entry
+            case podlog.Bound():
+                record.processors = entry.processors
+            case podlog.Sample():
+                record.samples.append(entry)
+            case podlog.Output():
+                event = event_in(entry)
+                if isinstance(event, Barrier):
+                    record.barriers.append(seconds(stamp))
+                    record.begins.append(event.t)
+                elif isinstance(event, Step) and event.steps == trial.total_steps:
+                    record.finishes.append(event.t)
+    return record

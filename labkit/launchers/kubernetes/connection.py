@@ -1,0 +1,201 @@
+"""The connection to a cluster's API server, which may be away for a while."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from labkit.errors import nearest
+from labkit.launchers.kubernetes.errors import ClusterError, refusal
+from labkit.launchers.kubernetes.settings import Settings
+
+PATIENCE = 25.0
+"""Seconds for which an API server may not answer, before that ends a trial."""
+
+FIRST_PATIENCE = 5.0
+"""The same for one that has never answered."""
+
+CONNECTIONS = 8
+"""To the API server, at most."""
+
+TIMEOUT = (3.0, 10.0)
+"""Seconds to connect, and between two pieces of an answer."""
+
+PATHS = {
+    "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Pod": "/api/v1/namespaces/{namespace}/pods",
+    "Event": "/api/v1/namespaces/{namespace}/events",
+    "Node": "/api/v1/nodes",
+    "Pod of any namespace": "/api/v1/pods",
+}
+
+
+class Connection:
+    """A connection to the API server of the user's kubeconfig, in one namespace.
+
+    Parameters
+    ----------
+    settings : Settings
+
+    Attributes
+    ----------
+    namespace, address : str
+        Where all requests go.
+    calls : int
+        How many requests there have been.
+
+    Raises
+    ------
+    ClusterError
+        If there is no usable kubeconfig.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.namespace, self._api = _connect(settings)
+        self.address = self._api.configuration.host
+        self.calls = 0
+        self._answered = False
+        self._outage = -math.inf
+
+    def request(
+        self,
+        method: str,
+        kind: str,
+        request: str,
+        name: str = "",
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+    ) -> dict[str, Any]:
+        """Call the API until it answers; for a while if it has answered before.
+
+        Parameters
+        ----------
+        method : str
+            Of HTTP.
+        kind : str
+            One of `PATHS`.
+        request : str
+            What is asked for, in words.
+        name : str
+            Of one object.
+        query, body : optional
+
+        Raises
+        ------
+        ClusterError
+            If the API server refuses, or does not answer for `PATIENCE` seconds.
+        """
+        patience = PATIENCE if self._answered else FIRST_PATIENCE
+        begin = time.monotonic()
+        while True:
+            now = time.monotonic()
+            try:
+                answer = self._send(method, kind, name, query or {}, body, TIMEOUT)
+                content = answer.read()
+                answer.release_conn()
+                if answer.status < 300:
+                    self._answered = True
+                    return json.loads(content)
+                passing = answer.status in (429, 500, 502, 503, 504)
+                # An API server that has just started knows no roles yet.
+                passing |= answer.status == 403 and now - self._outage < 10
+                if not passing or now - begin > patience:
+                    raise refusal(answer.status, content, request, self.namespace, self.address)
+            except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+                self._outage = time.monotonic()
+                if self._outage - begin > patience:
+                    cause = getattr(error, "reason", None) or error
+                    raise ClusterError(
+                        f"the API server at {self.address} has not answered for "
+                        f"{self._outage - begin:.0f} s ({request}: {cause}). Is the cluster up, "
+                        "and is it the one your kubeconfig should point at? `kubectl "
+                        "cluster-info` shows it. What was started there ends by itself at its "
+                        "deadline."
+                    ) from None
+            time.sleep(0.3)
+
+    def stream(
+        self, kind: str, request: str, name: str, query: dict[str, Any], endless: bool
+    ) -> urllib3.HTTPResponse:
+        """Call the API once, and return an answer that is still to be read.
+
+        Parameters
+        ----------
+        kind, request, name, query
+            As in `request`.
+        endless : bool
+            Whether the answer may pause for any time.
+
+        Raises
+        ------
+        ClusterError
+            If the API server refuses, or does not answer.
+        """
+        timeout = (TIMEOUT[0], None) if endless else TIMEOUT
+        try:
+            answer = self._send("GET", kind, name, query, None, timeout)
+            if answer.status != 200:
+                content = answer.read()
+                raise refusal(answer.status, content, request, self.namespace, self.address)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ClusterError(f"{request}: {error}") from None
+        return answer
+
+    def _send(
+        self,
+        method: str,
+        kind: str,
+        name: str,
+        query: dict[str, Any],
+        body: Any,
+        timeout: tuple[float, float | None],
+    ) -> urllib3.HTTPResponse:
+        self.calls += 1
+        path = PATHS[kind].format(namespace=self.namespace) + (f"/{name}" if name else "")
+        given = {key: value for key, value in query.items() if value}
+        method, url, headers, body, _ = self._api.param_serialize(
+            method, path, query_params=list(given.items()), body=body,
+            header_params={"Accept": "application/json", "Content-Type": "application/json"},
+            auth_settings=["BearerToken"],
+        )  # fmt: skip
+        return self._api.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=timeout
+        ).response
+
+
+def _connect(settings: Settings) -> tuple[str, client.ApiClient]:
+    """Return the namespace, and the client for the kubeconfig's API server."""
+    path = os.environ.get("KUBECONFIG") or None
+    configuration = client.Configuration(retries=0, connection_pool_maxsize=CONNECTIONS)
+    try:
+        contexts, active = config.list_kube_config_contexts(path)
+        if settings.context:
+            known = {context["name"]: context for context in contexts}
+            if settings.context not in known:
+                raise ClusterError(
+                    f"your kubeconfig has no context {settings.context!r}"
+                    f"{nearest(settings.context, known)}; known: {', '.join(known)}"
+                )
+            active = known[settings.context]
+        namespace = settings.namespace or active["context"].get("namespace") or "default"
+        config.load_kube_config(path, active["name"], configuration)
+    except config.ConfigException as error:
+        if "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise ClusterError(
+                f"no usable kubeconfig ({error}). Point KUBECONFIG at one, such as kind's, "
+                "minikube's, or that of your provider's `get-credentials`."
+            ) from None
+        config.load_incluster_config(configuration)
+        account = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+        namespace = settings.namespace or account.read_text()
+    return namespace, client.ApiClient(configuration)

@@ -1,0 +1,76 @@
+"""What a cluster refuses, and what the user can do about it."""
+
+from __future__ import annotations
+
+import json
+
+from labkit.errors import LabkitError
+
+
+class ClusterError(LabkitError):
+    """Something that the cluster refuses or cannot do; the message says what to do about it."""
+
+
+class NotFound(ClusterError):
+    """An object that is not there."""
+
+
+class Exists(ClusterError):
+    """An object of that name is there already."""
+
+
+class Expired(ClusterError):
+    """The rest of a list that is no longer available."""
+
+
+class NoRoom(ClusterError):
+    """The cluster has no place for it now."""
+
+
+def refusal(status: int, body: bytes, request: str, namespace: str, address: str) -> ClusterError:
+    """Return the error for what the API server has answered.
+
+    Parameters
+    ----------
+    status : int
+        Of HTTP.
+    body : bytes
+        Of the answer.
+    request : str
+        What was asked for, such as ``create Job x``.
+    namespace, address : str
+        Where.
+    """
+    try:
+        message = json.loads(body)["message"]
+    except (ValueError, TypeError, KeyError):
+        message = body.decode(errors="replace").strip() or f"HTTP {status}"
+    where = f"namespace {namespace!r}"
+    if status == 401:
+        return ClusterError(
+            f"the API server at {address} does not accept the credentials of your "
+            f"kubeconfig ({request}: {message}). Log in again, or choose another context."
+        )
+    if "exceeded quota" in message:
+        return NoRoom(quota_used_up(namespace, f"{request}: {message}"))
+    if status == 404 and "namespaces " in message:
+        return ClusterError(
+            f"{where} does not exist ({request}). Create it: kubectl create namespace "
+            f"{namespace}; or name another in cluster.toml."
+        )
+    if status == 403:
+        return ClusterError(
+            f"labkit may not {request} in {where}: {message}. An administrator can allow it: "
+            f"kubectl apply -n {namespace} -f templates/rbac.yaml"
+        )
+    kind = {404: NotFound, 409: Exists, 410: Expired}.get(status, ClusterError)
+    return kind(f"{request} in {where}: {message} (HTTP {status})")
+
+
+def quota_used_up(namespace: str, message: str) -> str:
+    """Return the message about a quota that leaves no room."""
+    return (
+        f"the quota of namespace {namespace!r} is used up ({message}). Fewer workers, a smaller "
+        "`memory` or `cpu_request` in cluster.toml, or a larger quota may help; "
+        f"kubectl describe quota -n {namespace} shows it."
+    )

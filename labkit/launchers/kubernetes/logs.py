@@ -1,0 +1,157 @@
+"""The logs of a trial's pods: read while they grow, read whole at the end, split by replica.
+
+What is shown while a trial runs comes from logs that are read again and again; what is kept is the
+copy of it all that each pod prints when its replicas have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from labkit.launchers.kubernetes.api import Cluster
+from labkit.launchers.kubernetes.connection import PATIENCE
+from labkit.launchers.kubernetes.errors import ClusterError
+from labkit.launchers.kubernetes.pods import Pod
+from labkit.replicas import events, podlog
+from labkit.replicas.events import Event, EventError
+
+
+class Log:
+    """The log of one pod, as far as it has been read, in a file.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    pod : str
+        The pod's name.
+    path : Path
+        Of the file.
+    """
+
+    def __init__(self, cluster: Cluster, pod: str, path: Path) -> None:
+        self._cluster, self._pod, self._path = cluster, pod, path
+        self._last = ""  # the time of the last line that has been read
+        self._complete = False
+
+    def read_new(self) -> list[Event]:
+        """Read what has come since the last time; return the events in it.
+
+        What cannot be read now is read the next time; what is garbled is passed over.
+        """
+        found: list[Event] = []
+        if self._complete:
+            return found
+        # The server takes whole seconds, and so repeats some lines.
+        since = re.sub(r"\.[0-9]+", "", self._last)
+        with (
+            contextlib.suppress(ClusterError),
+            self._cluster.log(self._pod, since) as lines,
+            self._path.open("ab") as file,
+        ):
+            for line in lines:
+                stamp, text = podlog.split_time(line)
+                if stamp <= self._last:
+                    continue
+                self._last = stamp
+                entry = podlog.decode(text)
+                if isinstance(entry, podlog.CopyEnd):
+                    self._complete = True
+                elif not isinstance(entry, podlog.CopyPiece):
+                    file.write(line + b"\n")
+                if event := event_in(entry):
+                    found.append(event)
+        return found
+
+    def read_whole(self) -> bool:
+        """Replace what has been read by the copy at the end; return whether that is whole."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with (
+                contextlib.suppress(ClusterError, podlog.CopyError),
+                self._cluster.log(self._pod) as lines,
+            ):
+                self._path.write_bytes(podlog.read_copy(lines))
+                return True
+            time.sleep(1.0)
+        return False
+
+    def entries(self) -> Iterator[tuple[str, podlog.Entry]]:
+        """Yield what has been read, each line with the time at which it was printed."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            for line in file:
+                stamp, text = podlog.split_time(line)
+                if entry := podlog.decode(text):
+                    yield stamp, entry
+
+
+class Logs:
+    """The logs of all pods of a trial.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    directory : Path
+        Where they and the output of each replica are left.
+    """
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self._cluster, self._directory = cluster, directory
+        self._logs: dict[str, Log] = {}
+
+    def of(self, pod: Pod) -> Log:
+        """Return the log of a pod."""
+        if pod.name not in self._logs:
+            pods = self._directory / "pods"
+            pods.mkdir(exist_ok=True)
+            self._logs[pod.name] = Log(self._cluster, pod.name, pods / f"{pod.name}.log")
+        return self._logs[pod.name]
+
+    def read_whole(self, pod: Pod) -> None:
+        """Read all of the log of a pod that has ended.
+
+        Raises
+        ------
+        ClusterError
+            If it is not whole.
+        """
+        if not self.of(pod).read_whole():
+            raise ClusterError(
+                f"the log of {pod} cannot be read whole. Does something shorten or change the "
+                f"logs of node {pod.node}?"
+            )
+
+    def split(self, replicas: Iterable[str]) -> None:
+        """Leave what each of these replicas has printed in files of its own."""
+        suffixes = {podlog.OUT: "log", podlog.ERR: "err"}
+        paths = {
+            (name, stream): self._directory / f"{name}.{suffix}"
+            for name in replicas
+            for stream, suffix in suffixes.items()
+        }
+        for path in paths.values():
+            path.write_bytes(b"")
+        for log in self._logs.values():
+            with contextlib.ExitStack() as stack:
+                files: dict[Path, BinaryIO] = {}
+                for _, entry in log.entries():
+                    if not isinstance(entry, podlog.Output):
+                        continue
+                    path = paths[entry.replica, entry.stream]
+                    if path not in files:
+                        files[path] = stack.enter_context(path.open("ab"))
+                    files[path].write(entry.text + b"\n")
+
+
+def event_in(entry: podlog.Entry | None) -> Event | None:
+    """Return the event in an entry, None if there is no whole one."""
+    if isinstance(entry, podlog.Output) and entry.stream == podlog.OUT:
+        with contextlib.suppress(EventError):
+            return events.decode(entry.text)
+    return None

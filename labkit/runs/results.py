@@ -1,0 +1,77 @@
+"""Results: some runs, and the tables made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from labkit.runs import tables
+from labkit.runs.run import Run
+from labkit.trials import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = ("status", "batches_per_second", "oversubscribed", "overloaded", "accuracy", "perplexity")
+"""What a short table says of each trial, beside the fields in which trials differ."""
+
+
+class Results:
+    """Some runs, and the tables made from them.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+    note : str
+        What is to be said of them in a line.
+
+    Attributes
+    ----------
+    runs : sequence of Run
+    """
+
+    def __init__(self, runs: Iterable[Run], note: str = "") -> None:
+        self.runs: Sequence[Run] = tuple(runs)
+        self.note = note or _count(len(self.runs), "run")
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per trial: its values, its rates, how it went and where."""
+        return tables.trials(self.runs)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per step window of a worker, ``t`` in seconds since the barrier."""
+        return tables.steps(self.runs)
+
+    @cached_property
+    def evals(self) -> pd.DataFrame:
+        """One row per evaluation on the test set."""
+        return tables.evaluations(self.runs)
+
+    @property
+    def short(self) -> pd.DataFrame:
+        """The fields in which the trials differ, and what came of each."""
+        if self.table.empty:
+            return self.table
+        fields = [name for name in Trial.model_fields if name != "seed"]
+        differ = [name for name in fields if self.table[name].nunique(dropna=False) > 1]
+        shown = [name for name in SHOWN if self.table[name].notna().any()]
+        return self.table[[*(differ or fields[:2]), "seed", *shown]]
+
+    def __repr__(self) -> str:
+        if self.table.empty:
+            return self.note
+        text = self.short.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+        return f"{text}\n{self.note}"
+
+    def _repr_html_(self) -> str:
+        if self.table.empty:
+            return f"<p>{self.note}</p>"
+        html = self.short.to_html(index=False, na_rep="-", float_format="{:.4g}".format, border=0)
+        return f"{html}<p>{self.note}</p>"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

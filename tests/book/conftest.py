@@ -1,0 +1,30 @@
+"""A directory with a tiny notebook, and where it is rendered."""
+
+import pytest
+from tiny import FIGURE, KERNEL, TRIAL, write
+
+from labkit.book import notebook
+from labkit.settings import OUTPUTS
+
+
+@pytest.fixture
+def notebooks(tmp_path):
+    """Return a directory with one tiny notebook and a profile."""
+    directory = tmp_path / "notebooks"
+    directory.mkdir()
+    write(directory / "0-1-tiny.ipynb", TRIAL, FIGURE, KERNEL)
+    (directory / "profiles.toml").write_text("[tiny.common]\nsteps = 6\n")
+    return directory
+
+
+@pytest.fixture
+def rendered(tmp_path, monkeypatch):
+    """Return the directory in which the profile `tiny` is rendered."""
+    monkeypatch.setenv(OUTPUTS, str(tmp_path / "outputs"))
+    return tmp_path / "outputs" / "tiny"
+
+
+@pytest.fixture(scope="session")
+def kernels(warm):
+    """Import once what the kernels of all tests need."""
+    warm.connect(notebook.KERNEL, 1).close()

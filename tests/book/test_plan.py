@@ -1,0 +1,117 @@
+"""What a book is made of, and when a page has to be made again."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tiny import FIGURE, TRIAL, up_to_date, write
+
+from labkit.book import pages
+from labkit.book.pages import Page
+from labkit.book.plan import BookError, plan, select
+from labkit.book.publish import publish
+from labkit.book.reproduce import reproduce
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("profiles", "call", "said"),
+    [
+        ("[tiny]", {"profile": "tny"}, ["profile 'tny'", "did you mean 'tiny'"]),
+        ("[tiny.0-1-tny]\nsteps = 1", {}, ["notebook '0-1-tny'", "did you mean '0-1-tiny'"]),
+        ("[tiny.0-1-tiny]\nstep = 1", {}, ["parameter 'step'", "did you mean 'steps'"]),
+        ("[tiny.common]\nbatchsize = 1", {}, ["parameter 'batchsize'", "mean 'batch_size'"]),
+        ("[tiny]", {"only": ["0-2"]}, ["notebook '0-2'", "known: 0-1-tiny"]),
+        ("[tiny", {}, ["profiles.toml"]),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_one_error_before_anything_starts(
+    notebooks, rendered, profiles, call, said
+):
+    (notebooks / "profiles.toml").write_text(profiles)
+    with pytest.raises(BookError) as caught:
+        reproduce(**{"profile": "tiny", "notebooks": notebooks} | call)
+    for piece in said:
+        assert piece in str(caught.value)
+    assert not rendered.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [("steps = 3 * epochs", "not: steps = 3 * epochs"), ("import os", "not: import os")],
+)
+def test_parameters_are_literals(notebooks, parameters, said):
+    write(notebooks / "0-1-tiny.ipynb", parameters=parameters)
+    with pytest.raises(BookError, match=re.escape(said)):
+        plan("tiny", notebooks=notebooks)
+
+
+def test_a_notebook_without_parameters_is_refused(notebooks):
+    path = notebooks / "0-1-tiny.ipynb"
+    path.write_text(path.read_text().replace('"parameters"', '"others"'))
+    with pytest.raises(BookError, match="no cell has the tag 'parameters'"):
+        plan("tiny", notebooks=notebooks)
+
+
+def test_values_go_to_the_notebooks_that_know_them(notebooks):
+    write(notebooks / "0-2-other.ipynb", parameters='workers = 1\nlauncher = "local"')
+    (notebooks / "profiles.toml").write_text(
+        "[tiny.common]\nsteps = 5\nworkers = 1\n[tiny.0-1-tiny]\nbatch_size = 3\n"
+    )
+    first, second = plan("tiny", launcher="elsewhere", notebooks=notebooks)
+    assert first.parameters == {"steps": 5, "batch_size": 3, "launcher": "elsewhere"}
+    assert second.parameters == {"launcher": "elsewhere"}  # its own value of workers is 1
+
+
+@pytest.mark.parametrize(
+    ("only", "chosen"),
+    [
+        ([], ["6-1-1-a", "6-1-2-b", "6-10-c"]),
+        (["6-1"], ["6-1-1-a", "6-1-2-b"]),
+        (["6-10", "6-1-1"], ["6-1-1-a", "6-10-c"]),
+        (["6-1-2-b"], ["6-1-2-b"]),
+    ],
+)
+def test_only_takes_numbers_and_their_beginnings(only, chosen):
+    some = [Page(Path(f"{n}.ipynb"), {}, Path()) for n in ("6-1-1-a", "6-1-2-b", "6-10-c")]
+    assert [page.name for page in select(some, only)] == chosen
+
+
+# --- pages ----------------------------------------------------------------------------------
+
+
+def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, rendered, monkeypatch):
+    (page,) = plan("tiny", notebooks=notebooks)
+    assert not page.is_up_to_date()
+
+    def made():
+        (page,) = plan("tiny", notebooks=notebooks)
+        record = {"inputs": page.inputs(), "figures": [{"number": "1", "title": "one"}]}
+        page.executed.parent.mkdir(parents=True, exist_ok=True)
+        page.executed.write_text(json.dumps({"metadata": {"labkit": record}}))
+        for path in [page.executed.with_suffix(".html"), *page.files(record)]:
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+        assert up_to_date(notebooks)
+        return page.files(record)
+
+    for change in (
+        lambda: made()[0].unlink(),
+        lambda: (rendered / "0-1-tiny.html").unlink(),
+        lambda: (rendered / "0-1-tiny.ipynb").unlink(),
+        lambda: (notebooks / "profiles.toml").write_text("[tiny.common]\nsteps = 7\n"),
+        lambda: write(notebooks / "0-1-tiny.ipynb", TRIAL, FIGURE),
+        lambda: monkeypatch.setattr(pages, "TEMPLATES", notebooks),
+    ):
+        made()
+        change()
+        assert not up_to_date(notebooks)
+    monkeypatch.undo()
+
+
+def test_a_book_is_published_only_when_it_is_up_to_date(notebooks, rendered, tmp_path):
+    with pytest.raises(BookError, match="0-1-tiny; first: labkit reproduce --profile tiny"):
+        publish("tiny", tmp_path / "published", notebooks)
+    assert not (tmp_path / "published").exists()

@@ -1,0 +1,117 @@
+"""What makes a run invalid."""
+
+import made_runs
+import pytest
+
+from labkit.runs import Run, RunError
+from labkit.runs.check import check
+
+pytestmark = pytest.mark.unit
+
+
+def lines_of(events):
+    return [made_runs.line(event) for event in events]
+
+
+def checked(trial, directory, change=lambda role, index, lines: lines):
+    made_runs.write(trial, directory, change)
+    check(Run(trial, directory, made_runs.RECORD))
+
+
+@pytest.mark.parametrize("values", [
+    {}, {"framework": "tensorflow"}, {"strategy": "single"}, {"model": "lstm"},
+])  # fmt: skip
+def test_a_run_that_is_as_it_should_be(values, tmp_path):
+    checked(made_runs.trial(**values), tmp_path)
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server", "worker"])
+def test_every_replica_is_checked(role, tmp_path):
+    def drop(who, index, lines):
+        return lines[:-1] if (who, index) == (role, count - 1) else lines
+
+    trial = made_runs.trial()
+    count = trial.replicas[role]
+    with pytest.raises(RunError, match=f"{role} {count - 1}: .*without end"):
+        checked(trial, tmp_path, drop)
+    (tmp_path / f"{role}-{count - 1}.log").unlink()
+    with pytest.raises(RunError, match=f"{role} {count - 1}: .* is missing"):
+        check(Run(trial, tmp_path, made_runs.RECORD))
+
+
+def renumbered(events):
+    return lines_of([event | {"seq": seq} for seq, event in enumerate(events)])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda es: [es[0] | {"trial": "f00"}, *es[1:]], "trial is 'f00', should be"),
+        (lambda es: [es[0] | {"data": "f00"}, *es[1:]], "data is 'f00', should be"),
+        (lambda es: [*es[:-1], es[-1] | {"steps": 99}], "steps is 99, should be 100"),
+        (lambda es: [e for e in es if e.get("steps") != 100] + es[-1:],
+         "last step is 90, should be 100"),
+        (lambda es: [e for e in es if e["kind"] != "step"], "last step is 0, should be 100"),
+        (lambda es: es[1:], "the first event is 'ready', should be 'start'"),
+        (lambda es: [es[0] | {"code": "f00"}, *es[1:]], "code is 'f00', should be"),
+        (lambda es: [es[0] | {"model": "f00"}, *es[1:]], "model is 'f00', should be"),
+        (lambda es: [*es[:-1], es[-1] | {"samples": 4999}], "samples is 4999, should be 5000"),
+        (lambda es: [e | {"samples": 7} if e.get("steps") == 50 else e for e in es],
+         "samples after 50 steps is 7, should be 2500"),
+        (lambda es: [e | {"steps": 10, "samples": 500} if e.get("steps") == 50 else e for e in es],
+         "steps fall from 40 to 10"),
+        (lambda es: [*es[:-1], made_runs.events(made_runs.trial(), "worker", 0)[-2]
+                     | {"index": 1, "t": es[-1]["t"]}, es[-1]],
+         "number of evaluations is 1, should be 0"),
+        (lambda es: [e for e in es if e["kind"] != "barrier"], "did not pass the barrier"),
+        (lambda es: [e for e in es if e["kind"] != "ready"], "did not pass the barrier"),
+    ],
+)  # fmt: skip
+def test_a_run_that_is_of_something_else(spoil, says, tmp_path):
+    def change(role, index, lines):
+        if (role, index) != ("worker", 1):
+            return lines
+        return renumbered(spoil(made_runs.events(trial, role, index)))
+
+    trial = made_runs.trial()
+    with pytest.raises(RunError, match=f"worker 1:? .*{says}|worker 1 {says}"):
+        checked(trial, tmp_path, change)
+
+
+@pytest.mark.parametrize(("role", "spoil", "says"), [
+    ("server", lambda es: [es[0] | {"trial": "f00"}, *es[1:]], "server 1: trial is 'f00'"),
+    ("scheduler", lambda es: [es[0] | {"code": "f00"}, *es[1:]], "scheduler 0: code is 'f00'"),
+])  # fmt: skip
+def test_servers_are_of_the_same_trial(role, spoil, says, tmp_path):
+    trial = made_runs.trial()
+
+    def change(who, index, lines):
+        if (who, index) != (role, trial.replicas[role] - 1):
+            return lines
+        return lines_of(spoil(made_runs.events(trial, who, index)))
+
+    with pytest.raises(RunError, match=says):
+        checked(trial, tmp_path, change)
+
+
+@pytest.mark.parametrize(("spoil", "says"), [
+    (lambda es: [e for e in es if e["kind"] != "eval"], "number of evaluations is 0, should be 1"),
+    (lambda es: [e | {"metric": "fitness"} if e["kind"] == "eval" else e for e in es],
+     "metric is 'fitness', should be 'accuracy'"),
+    (lambda es: [e | {"value": float("nan")} if e["kind"] == "eval" else e for e in es],
+     "value of eval is nan"),
+])  # fmt: skip
+def test_a_due_evaluation_is_there_and_a_number(spoil, says, tmp_path):
+    trial = made_runs.trial()
+
+    def change(role, index, lines):
+        if (role, index) != ("worker", 0):
+            return lines
+        return renumbered(spoil(made_runs.events(trial, role, index)))
+
+    with pytest.raises(RunError, match=f"worker 0: .*{says}"):
+        checked(trial, tmp_path, change)
+
+
+def test_no_evaluation_is_due_where_none_was_asked_for(tmp_path):
+    checked(made_runs.trial(eval_samples=0), tmp_path)

@@ -1,0 +1,140 @@
+"""Tables: each number worked out by hand from made-up events."""
+
+import math
+
+import made_runs
+import pandas as pd
+import pytest
+
+from labkit.runs.tables import modernise
+
+pytestmark = pytest.mark.unit
+
+RATES = ["window_s", "batches_per_second", "samples_per_second", "imbalance", "variation",
+         "epoch_s"]  # fmt: skip
+NUMBERS = [*RATES, "duration_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
+           "perplexity", "inference_per_second"]  # fmt: skip
+COLUMNS = {
+    "framework", "model", "dataset", "strategy", "workers", "servers", "batch_size",
+    "learning_rate", "epochs", "steps", "seed", "initializer", "clip_norm", "loss_over_time",
+    "eval_samples", "threads", "trial", "identity", "status", "error", "samples_per_epoch",
+    "duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
+    "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
+    "perplexity", "inference_per_second", "cores", "oversubscribed", "overloaded", "started",
+    "host", "cpu_model", "revision", "versions", "load_before", "load_after",
+}  # fmt: skip
+
+
+def test_a_row_worked_out_by_hand(store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial)
+    table = store.results([trial]).table
+    assert set(table) >= COLUMNS
+    row = table.iloc[0]
+    assert row.trial == trial.name
+    assert row.identity == trial.identity
+    assert (row.status, row.error, row.overloaded) == ("finished", None, False)
+    # Worker 0 takes 100 steps of 50 images in 10 s, worker 1 half of that.
+    assert row.duration_s == pytest.approx(20)
+    assert row.window_s == pytest.approx(10)
+    assert row.samples_per_second == pytest.approx(500 + 250)
+    assert row.batches_per_second == pytest.approx(15)
+    assert row.samples_per_epoch == 60_000
+    assert row.epoch_s == pytest.approx(60_000 / 375)
+    assert row.imbalance == pytest.approx(250 / 375)
+    assert row.variation == pytest.approx(0, abs=1e-9)
+    assert row.startup_s == 1.5
+    assert row.cpu_ms_per_step == pytest.approx(1000 * 0.5 * (10 + 20) / 200)  # no evaluation
+    assert row.peak_memory_mb == 201
+    assert row.accuracy == 87.5
+    assert math.isnan(row.perplexity)
+    assert row.inference_per_second == 20_000
+    assert (row.host, row.cpu_model, row.cores) == ("here", "a processor", 4)
+    assert (row.revision, row.started) == ("0123456789ab", "2020-02-20T20:20:20+0000")
+    assert row.versions == "mxnet 1.0, python 3.11.0"
+    assert (row.load_before, row.load_after, row.other_cpu) == (0.25, 1.75, 0.125)
+    assert not row.oversubscribed
+
+
+def test_a_row_of_text(store):
+    trial = made_runs.trial(model="lstm", framework="tensorflow", batch_size=20)
+    made_runs.add(store, trial)
+    row = store.results().table.iloc[0]
+    assert row.perplexity == 321
+    assert math.isnan(row.accuracy)
+    assert row.samples_per_epoch == 30_980  # sequences of 30 words, in whole batches
+
+
+@pytest.mark.parametrize(("workers", "threads", "shared"), [
+    (4, 1, False), (5, 1, True), (2, 2, False), (3, 2, True),
+])  # fmt: skip
+def test_time_sharing_is_told(workers, threads, shared, store):
+    made_runs.add(store, made_runs.trial(workers=workers, threads=threads))
+    assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+@pytest.mark.parametrize("status", ["failed", "diverged"])
+def test_no_number_without_success(status, store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial, status=status, error="why")
+    row = store.results([trial]).table.iloc[0]
+    assert (row.status, row.error) == (status, "why")
+    assert row[NUMBERS].isna().all()
+    assert store.results([trial]).steps.empty
+    assert store.results([trial]).evals.empty
+
+
+def test_no_rate_of_a_machine_that_was_busy_with_other_things(store):
+    made_runs.add(store, made_runs.trial(), overloaded=True)
+    row = store.results().table.iloc[0]
+    assert (row.status, row.overloaded) == ("finished", True)
+    assert row[RATES].isna().all()
+    assert row.accuracy == 87.5
+
+
+def test_steps(store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial)
+    steps = store.results([trial]).steps
+    assert set(steps) >= {"trial", "framework", "workers", "batch_size", "learning_rate",
+                          "initializer", "seed", "dataset"}  # fmt: skip
+    mine = steps[steps.worker == 1].reset_index(drop=True)
+    assert len(steps) == 20
+    assert mine.t.tolist() == pytest.approx([2 * n for n in range(1, 11)])
+    assert mine.steps.tolist() == [10 * n for n in range(1, 11)]
+    assert mine.samples.tolist() == [500 * n for n in range(1, 11)]
+    # While worker 1 takes a step, worker 0 takes two, until it has taken its 100.
+    assert mine.updates.tolist() == pytest.approx([30, 60, 90, 120, 150, *range(160, 201, 10)])
+    assert mine.loss.tolist() == pytest.approx([2 - n / 10 for n in range(1, 11)])
+    assert mine.accuracy.tolist() == pytest.approx([10 + 8 * n for n in range(1, 11)])
+
+
+def test_steps_of_text_have_no_accuracy(store):
+    made_runs.add(store, made_runs.trial(model="lstm"))
+    assert store.results().steps.accuracy.isna().all()
+
+
+def test_evals(store):
+    made_runs.add(store, made_runs.trial())
+    evals = store.results().evals
+    assert len(evals) == 1
+    assert evals.t[0] == pytest.approx(11)
+    assert (evals.metric[0], evals.value[0]) == ("accuracy", 87.5)
+    assert (evals.samples[0], evals.seconds[0]) == (10_000, 0.5)
+    assert {"trial", "framework", "workers", "steps"} <= set(evals)
+
+
+def test_tables_hold_the_trials_that_are_asked_for_in_their_order(store):
+    trials = [made_runs.trial(seed=seed) for seed in (3, 1, 2)]
+    for trial in trials:
+        made_runs.add(store, trial)
+    assert store.results(trials).table.seed.tolist() == [3, 1, 2]
+    assert store.results(trials[:1]).table.seed.tolist() == [3]
+    assert sorted(store.results().table.seed) == [1, 2, 3]
+
+
+def test_names_of_earlier_versions(store):
+    old = pd.DataFrame({"trial": ["a"], "time_shared": [True], "steadiness": [0.1]})
+    assert list(modernise(old)) == ["trial", "oversubscribed", "variation"]
+    made_runs.add(store, made_runs.trial(), time_shared=True)
+    assert store.results().table.oversubscribed.tolist() == [True]

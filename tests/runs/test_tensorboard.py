@@ -1,0 +1,29 @@
+"""TensorBoard reads what we write."""
+
+import made_runs
+import pytest
+
+from labkit.runs import tensorboard
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize("values", [{"framework": "tensorflow"}, {"model": "lstm"}])
+def test_tensorboard_reads_what_we_write(values, store, tensorboard_scalars):
+    trial = made_runs.trial(**values)
+    run = made_runs.add(store, trial)
+    tensorboard.write(run, run.directory / "tensorboard")
+    for index in range(2):
+        scalars = tensorboard_scalars(run.directory / "tensorboard" / f"worker-{index}")
+        tests = {"lenet5": "accuracy", "lstm": "perplexity"}[trial.model]
+        tags = {"train/loss"} | ({"train/accuracy"} if trial.model == "lenet5" else set())
+        assert set(scalars) == tags | ({f"test/{tests}"} if index == 0 else set())
+        assert [(s.step, s.value) for s in scalars["train/loss"]] == [
+            (n, pytest.approx(2 - n / 100)) for n in range(10, 101, 10)
+        ]
+        apart = [s.wall_time - scalars["train/loss"][0].wall_time for s in scalars["train/loss"]]
+        assert apart == pytest.approx([n * (1 + index) for n in range(10)])
+    evaluated = tensorboard_scalars(run.directory / "tensorboard" / "worker-0")[f"test/{tests}"]
+    assert [(s.step, s.value) for s in evaluated] == [
+        (100, {"lenet5": 87.5, "lstm": 321.0}[trial.model])
+    ]
