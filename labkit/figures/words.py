@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
 
-NAMES = {"tensorflow": "TensorFlow", "mxnet": "MXNet", "lenet5": "CNN", "lstm": "RNN"}
-"""What figures call frameworks and models."""
+from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS
 
 
 def name_of(value: str) -> str:
-    """Return what figures call a framework or a model."""
-    return NAMES.get(value, value)
+    """Return what figures call a framework or a model: its title; of a model's file the stem."""
+    row = FRAMEWORKS.get(value) or MODELS.get(value)
+    return row.title if row else PurePath(value).stem
 
 
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
