@@ -15,6 +15,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import seaborn as sns
@@ -118,6 +119,8 @@ def style(configuration: Mapping[str, Any]) -> Style:
     family = _family(values.pop("framework", None))
     batch, workers = values.pop("batch_size", None), values.pop("workers", None)
     rate = values.pop("learning_rate", None)
+    if "model" in values:  # a file is the same model wherever it lies
+        values["model"] = PurePath(values["model"]).stem
     octave = math.log2(batch) if batch else 0.0
     turn, place, dots = 0.5 if not batch else TURN_OF_BATCH * octave, round(octave), 0
     if rate:

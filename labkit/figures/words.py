@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
@@ -11,9 +12,9 @@ from labkit.trials.models import MODELS
 
 
 def name_of(value: str) -> str:
-    """Return what figures call a framework or a model."""
+    """Return what figures call a framework or a model: its title; of a model's file the stem."""
     row = FRAMEWORKS.get(value) or MODELS.get(value)
-    return row.title if row else value
+    return row.title if row else PurePath(value).stem
 
 
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:

@@ -49,7 +49,7 @@ def _deployment(results: Any, *, title: str) -> Figure:
     from labkit.thesis.deployment import objects  # whose imports take most of a second
 
     row = results.table.iloc[0]
-    values = {name: row[name] for name in Trial.model_fields if pd.notna(row[name])}
+    values = {name: row[name] for name in Trial.model_fields if pd.notna(row.get(name))}
     trial = Trial(**{k: v.item() if hasattr(v, "item") else v for k, v in values.items()})
     return figures.deployment(objects(trial), title=title)
 

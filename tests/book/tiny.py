@@ -24,9 +24,8 @@ results = measure([trial], launcher)
 """
 
 FIGURE = """\
-from labkit.book.show import show
-from labkit.thesis.figures import figure_6_5a
-show(figure_6_5a(results.table), "6.5a", results.table)
+from labkit import show
+show("6.5a", results)
 """
 
 KERNEL = """\

@@ -185,11 +185,11 @@ def test_panels_share_out_the_trials():
 
 
 def test_frameworks_and_models_to_come_are_drawn_too():
-    table = trials(frameworks=("pytorch", "jax"), workers=(1, 2)).assign(model="my_mlp.py")
+    table = trials(frameworks=("pytorch", "jax"), workers=(1, 2)).assign(model="mine/my_mlp.py")
     for draw in (throughput, speedup, epoch_time):
         figure = draw(table)
         assert labels(figure)[:2] == ["jax", "pytorch"]
-        assert "my_mlp.py" in figure.axes[0].get_title("left")
+        assert ", my_mlp, batch 512" in figure.axes[0].get_title("left")
 
 
 def test_a_title_replaces_the_derived_one_or_takes_it_in():

@@ -42,6 +42,17 @@ def test_a_batch_size_keeps_its_marker_and_hue_whatever_the_workers():
     assert len(set().union(*found.values())) == 3
 
 
+@pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
+@pytest.mark.parametrize("sizes", [(5, 32), (5, 512), (128, 256), (256, 512), (128, 512)])
+def test_batch_sizes_that_are_compared_differ_in_hue(framework, sizes):
+    for more in ({}, {"workers": 10}, {"workers": 1, "initializer": "uniform"}):
+        one, other = (
+            360 * rgb_to_hsv(style({"framework": framework, "batch_size": b} | more).colour)[0]
+            for b in sizes
+        )
+        assert abs(one - other) > 4
+
+
 def test_more_workers_are_darker_and_thicker():
     lines = [style({"framework": "mxnet", "batch_size": 32, "workers": w}) for w in (1, 2, 10, 50)]
     for few, more in itertools.pairwise(lines):

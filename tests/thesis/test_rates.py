@@ -7,6 +7,8 @@ from tidy_tables import lose, trials
 
 from labkit.thesis import rates
 
+pytestmark = pytest.mark.unit
+
 
 def measured(table):
     return SimpleNamespace(table=table.assign(cpu_ms_per_step=20.0))

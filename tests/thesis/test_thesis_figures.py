@@ -12,6 +12,8 @@ from labkit.figures import AmbiguousFigure, FigureError
 from labkit.figures.page import title_of
 from labkit.thesis.figures import FIGURES, as_in_the_thesis, draw, find, shown
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.fixture(scope="module")
 def everything():
