@@ -113,7 +113,7 @@ class Namespace:
 
     def cores(self, replica):
         """Return the cores on which the threads of a replica's process may run."""
-        status = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/$pid/task/*/status"
+        status = "sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/$pid/task/*/status 2>/dev/null"
         return set(self.execute(replica, f"{self._find(replica)}; {status}").split())
 
     def hold_back(self, replica):

@@ -53,13 +53,15 @@ def exit_code(child):
 SWEEP = """
 import json, sys
 from labkit import campaign
+from labkit.replicas.events import Event
 from labkit.trials import Sweep
 
+def show(event):
+    if isinstance(event, Event):
+        print(json.dumps(event.as_dict()), flush=True)
+
 campaign.OVERLOAD_RETRIES = 0
-campaign.measure(
-    Sweep.grid(**json.loads(sys.argv[1])), sys.argv[2],
-    on_event=lambda event: print(json.dumps(event), flush=True),
-)
+campaign.measure(Sweep.grid(**json.loads(sys.argv[1])), sys.argv[2], on_event=show)
 """
 
 
@@ -88,7 +90,7 @@ class Labkit:
         self.pid = self.process.pid
 
     def events(self):
-        """Yield its events until it ends."""
+        """Yield its replicas' events, as their lines have them, until it ends."""
         for line in self.process.stdout:
             yield json.loads(line)
 

@@ -214,7 +214,8 @@ def execute(source, names):
     body = ast.parse(source)
     last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
     exec(compile(body, "a cell", "exec"), names)
-    if last and (value := eval(compile(ast.Expression(last.value), "", "eval"), names)) is not None:
+    value = eval(compile(ast.Expression(last.value), "a cell", "eval"), names) if last else None
+    if value is not None:
         print(value)
 
 

@@ -20,8 +20,9 @@ ROLES = {
 }
 
 
-def event(kind, index=0, t=0.0, **fields):
-    return kind(seq=0, t=t, role="worker", index=index, cpu=0.0, **fields)
+def event(kind, index=0, **fields):
+    """Return an event of a worker."""
+    return kind(seq=0, role="worker", index=index, cpu=0.0, **fields)
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def screen(progress):
     return console.export_text()
 
 
-def test_a_table_of_roles_and_a_bar_per_trial(trials, monkeypatch):
+def test_a_table_of_roles_and_a_bar_a_trial(trials, monkeypatch):
     monkeypatch.delenv(PROGRESS, raising=False)
     with ClusterProgress(trials) as progress:
         for trial in trials:
@@ -53,7 +54,7 @@ def test_a_table_of_roles_and_a_bar_per_trial(trials, monkeypatch):
         assert bars[0][0] == 12 * "━" and bars[0][1:3] == ["40%", "about"]
         assert bars[1] == ["0%"]  # and no guess yet of what is left
         rows = [line.split() for line in text.splitlines()]
-        assert ["worker", "3", "2", str(samples)] in rows  # per second: two workers in two seconds
+        assert ["worker", "3", "2", str(samples)] in rows  # a second: two workers in two seconds
         assert ["worker", "3", "2"] in rows  # nothing measured yet
         assert ["scheduler", "1"] in rows
         assert "step 4, loss 1.5, accuracy 50" in text

@@ -12,6 +12,7 @@ from labkit.errors import LabkitError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+
 class MetricError(LabkitError, ValueError):
     """A number that cannot be computed from what was given."""
 
@@ -142,6 +143,7 @@ def perplexity(entropy: float) -> float:
 
 
 def positive(name: str, value: float) -> float:
+    """Return a value if it is a positive number; refuse it by its name if it is not."""
     if not (value > 0 and math.isfinite(value)):
         raise MetricError(f"{name}: {value!r}; allowed: a number above 0")
     return value

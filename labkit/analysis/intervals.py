@@ -13,6 +13,7 @@ from labkit.analysis.equations import MetricError, positive
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+
 @dataclass(frozen=True)
 class Interval:
     """A mean over repeats and the interval that holds the true one.

@@ -11,6 +11,7 @@ from labkit.analysis.intervals import Interval, interval, speedup_interval
 if TYPE_CHECKING:
     import pandas as pd
 
+
 def configuration(table: pd.DataFrame) -> list[str]:
     """Return the columns of a table of trials that tell configurations, not repeats, apart.
 

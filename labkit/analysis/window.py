@@ -139,7 +139,7 @@ def window(workers: Sequence[Progress]) -> Window:
     """Measure the window in which all workers train.
 
     Each worker's times count from its own passing of the barrier, so clocks need not agree.
-    There are as many slices for the variation as the worker that reported least often has step windows,
+    There are as many slices for the variation as the worker with the fewest step windows has,
     at most ten: finer ones would compare interpolated values with each other.
 
     Parameters

@@ -39,6 +39,7 @@ examples:
   labkit figure 6.3                     of the thesis, from all runs of this machine
   labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
   labkit figure 6.1b-initializer --reference   from the published ones
+  labkit figure 6.3 --batch-size 64     as in the thesis but for its batch size
   labkit figure throughput --model lenet5 --batch-size 128,256 --panels batch_size
   labkit figure learning-curve --framework mxnet --x t --output curve.svg"""
 )
@@ -63,7 +64,7 @@ def figure(
     output: Path,
     **options: Any,
 ) -> None:
-    """Draw one of the thesis's figures, or a general one."""
+    """Draw a figure: one of the thesis's, 5 to 6.10b, or a general one."""
     style = {name: options.pop(name) for name in ("x", "lines", "panels", "title")}
     style = {name: value for name, value in style.items() if value is not None}
     for name in ("lines", "panels"):
@@ -71,31 +72,20 @@ def figure(
             style[name] = style[name].replace("-", "_").split(",")
     wanted = {name: ",".join(texts).split(",") for name, texts in options.items() if texts}
 
-    from labkit import figures, thesis
+    from labkit import figures
+    from labkit.thesis.figures import draw
 
     general = which in KINDS
     if not general:
         _check(which, style)
     elif profile:
         raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
-    source = _Source(reference, launcher)
-    table = source.table
-    if not general and (profile or reference):
-        from labkit.book.plan import home
-
-        directory = home(profile, launcher) if profile else REFERENCE
-        table = table[table["trial"].isin(_shown_in(directory, which))]
-    elif not general and not wanted:
-        table = thesis.figures.as_in_the_thesis(which, table)
-    chosen = figures.Tables(table, source)
-    if wanted:
-        values = {name: _values(table[name], texts) for name, texts in wanted.items()}
-        chosen = figures.select(chosen, **values)
+    chosen = _trials(which, profile, reference, launcher, wanted)
     try:
         if general:
             drawn = getattr(figures, which.replace("-", "_"))(chosen, **style)
         else:
-            drawn = thesis.figures.draw(which, chosen)
+            drawn = draw(which, chosen)
     except figures.AmbiguousFigure as error:
         option = f"--{error.column.replace('_', '-')} {error.values[0]}"
         more = f", and --lines {error.column} draws a line for each" if general else ""
@@ -109,6 +99,27 @@ def figure(
         click.echo(path)
 
 
+def _trials(
+    which: str, profile: str | None, reference: bool, launcher: str, wanted: dict[str, list[str]]
+) -> Any:
+    """Return the trials that a figure is to show, of those that were kept or published."""
+    from labkit.book.plan import home
+    from labkit.figures import Tables, select
+    from labkit.thesis.figures import as_in_the_thesis
+
+    source = _Source(reference, launcher)
+    table = source.table
+    if which in KINDS:
+        pass
+    elif profile or reference:
+        shown = home(profile, launcher) if profile else REFERENCE
+        table = table[table["trial"].isin(_shown_in(shown, which))]
+    else:
+        table = as_in_the_thesis(which, table, but=wanted)
+    values = {name: _values(table[name], texts) for name, texts in wanted.items()}
+    return select(Tables(table, source), **values)
+
+
 def _check(number: str, style: dict[str, Any]) -> None:
     """Refuse a figure that is none, and options that a figure of the thesis does not have."""
     from labkit.thesis.figures import FIGURES
@@ -116,7 +127,8 @@ def _check(number: str, style: dict[str, Any]) -> None:
     if number not in FIGURES:
         known = [*FIGURES, *KINDS]
         raise LabkitError(
-            f"figure {number!r}: no such figure{nearest(number, known)} (known: {', '.join(known)})"
+            f"figure {number!r}: no such figure{nearest(number, known)} "
+            f"(known: {', '.join(known)})"
         )
     if style:
         raise LabkitError(

@@ -92,8 +92,13 @@ def _box(
 
     axes.add_patch(
         FancyBboxPatch(
-            (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.08",
-            facecolor=colour, edgecolor="#555555", linewidth=0.8,
+            (x, y),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.08",
+            facecolor=colour,
+            edgecolor="#555555",
+            linewidth=0.8,
         )  # fmt: skip
     )
     if title:

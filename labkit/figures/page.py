@@ -127,7 +127,8 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
     """
     columns = min(len(panels), MOST_PANELS)
     rows = -(-len(panels) // columns)
-    size = SIZE if len(panels) == 1 else (max(SIZE[0], PANEL[0] * columns + 1), PANEL[1] * rows + 1)
+    wide = max(SIZE[0], PANEL[0] * columns + 1)
+    size = SIZE if len(panels) == 1 else (wide, PANEL[1] * rows + 1)
     with theme():
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat

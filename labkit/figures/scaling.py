@@ -131,7 +131,8 @@ def speedup(
         for framework, rows in trials.groupby("framework"):
             if not rows.loc[rows["workers"] == 1, RATE].notna().any():
                 page.notes.append(
-                    f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
+                    f"No speedup of {name_of(framework)}: its rate with one worker is not "
+                    "measured."
                 )
     return page.figure
 
@@ -174,7 +175,9 @@ def _points(
         page.legend([HOLLOW] if hollow else [])
         page.notes += describe_repeats(summary, "bars")
         if hollow:
-            page.notes.append("Oversubscribed points say nothing about scaling: no line joins them.")
+            page.notes.append(
+                "Oversubscribed points say nothing about scaling: no line joins them."
+            )
         page.notes += _missing(trials, metric, split)
     return page.figure
 
@@ -208,7 +211,8 @@ def _lines(split: Split, summary: pd.DataFrame) -> Any:
     named = [c for c in split.lines if len(split.lines) == 1 or split.trials[c].nunique() > 1]
     for i, (values, rows) in enumerate(lines):
         for value, same in rows.groupby(split.x):
-            varying = [c for c in analysis.configuration(same) if same[c].nunique(dropna=False) > 1]
+            fields = analysis.configuration(same)
+            varying = [field for field in fields if same[field].nunique(dropna=False) > 1]
             if varying:
                 where = f" of {describe(values, split.lines)}, {split.x} {value}"
                 raise AmbiguousFigure(varying[0], same[varying[0]].unique(), where)

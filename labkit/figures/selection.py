@@ -87,7 +87,8 @@ def tables(results: Any) -> Tables:
     FigureError
         If there is no trial.
     """
-    table, source = (results, None) if isinstance(results, pd.DataFrame) else (results.table, results)
+    source = None if isinstance(results, pd.DataFrame) else results
+    table = results if source is None else source.table
     if table.empty:
         raise FigureError("the table is empty: there is nothing to draw; run the trials first")
     check_columns(table, "trial", "framework", "workers", "status", "overloaded", "oversubscribed")

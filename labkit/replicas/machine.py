@@ -25,7 +25,7 @@ def describe() -> Dict[str, Union[str, int]]:
 
 
 def busy_seconds() -> Optional[float]:
-    """Return the machine's CPU seconds that were not idle, None where it does not tell."""
+    """Return the machine's CPU seconds that were not idle, None if it does not report them."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
         user, nice, system, _, _, irq, softirq = map(int, fields[1:8])

@@ -1,4 +1,4 @@
-"""How the pods of a trial find each other, and tell each other where and how far they are.
+"""How the pods of a trial find each other, and coordinate their workers.
 
 One pod, which all workers know, coordinates them: that of TensorFlow's first server or of MXNet's
 scheduler. Each worker registers there with its node, and gets its local rank: how many workers of
@@ -64,7 +64,7 @@ def send(host: str, message: str, index: int, node: str, timeout: float) -> str:
 
 
 def coordinate(count: int) -> None:
-    """Give all workers their local ranks; return when each has said that it has finished.
+    """Give all workers their local ranks; return when all have finished.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is about the thesis alone: its figures by number, its words, and what its notebooks share."""
+"""What is about the thesis alone: its figures by number, its words, its notebooks' steps."""
 
 import importlib
 from typing import Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +28,8 @@ class Row:
         What the thesis shows in it.
     draw : callable
         One of the general figures.
-    shows : mapping of str to value or tuple
-        What tells its trials from others of the same notebook: a column's value, or values.
+    shows : mapping of str to value or callable
+        What tells its trials from others of the same notebook: a column's value, or a condition.
     ran : mapping of str to tuple
         What the thesis ran for it, which tells its trials from all others that were ever run.
     x : str, optional
@@ -151,13 +151,22 @@ def shown(number: str, results: Any) -> Tables:
             there = chosen.table[column].unique()
             value = [each for each in there if value(each)]
             if not value:
-                raise FigureError(f"figure {number}: {column} is {', '.join(map(str, there))} only")
+                only = ", ".join(map(str, there))
+                raise FigureError(f"figure {number}: {column} is {only} in all trials")
         chosen = select(chosen, **{column: value})
     return chosen
 
 
-def as_in_the_thesis(number: str, table: pd.DataFrame) -> pd.DataFrame:
+def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()) -> pd.DataFrame:
     """Return the trials of a figure out of all that were ever run: those with its settings.
+
+    Parameters
+    ----------
+    number : str
+    table : DataFrame
+        One row per trial.
+    but : collection of str
+        Columns in which they may differ from the thesis's.
 
     Raises
     ------
@@ -167,6 +176,8 @@ def as_in_the_thesis(number: str, table: pd.DataFrame) -> pd.DataFrame:
     row = find(number)
     kept = table
     for column, values in row.ran.items():
+        if column in but:
+            continue
         kept = kept[kept[column].isin(values)]
         if kept.empty:
             raise FigureError(

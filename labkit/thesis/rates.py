@@ -126,7 +126,7 @@ def cost(results: Any) -> Finding:
     """Return the CPU time per step of each framework, in milliseconds."""
     table = analysis.summarise(results.table, "cpu_ms_per_step")
     return Finding(
-        "How much of it is computing? Milliseconds of CPU time per step, of a worker's own process:",
+        "How much of it is computing? CPU milliseconds per step, of a worker's own process:",
         table.pivot(index="workers", columns="framework", values="mean").round(1),
         "If the ratio of these times is about that of the throughputs, computing explains the "
         "difference. If not, the rest is waiting: for the servers, the network, or a core.",

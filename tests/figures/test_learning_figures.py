@@ -19,6 +19,10 @@ def given(frame, table, framework):
     return select(SimpleNamespace(table=table, steps=frame), framework=framework)
 
 
+def curve(table, framework, **options):
+    """Draw the learning curves of one framework."""
+    return learning_curve(select(results(table), framework=framework), **options)
+
 
 def hand_made(accuracy=(10, 40, 70), workers=2, seeds=(1,), **columns):
     """Return tables of trials of which every worker reports three windows of 10 steps."""
@@ -81,7 +85,7 @@ def test_bands_are_intervals_over_repeats():
 
 def test_what_varies_tells_the_lines_apart():
     table = trials(workers=(1, 2), learning_rates=(0.025, 0.1), repeats=1)
-    figure = learning_curve(select(results(table), framework="tensorflow"))
+    figure = curve(table, "tensorflow")
     assert labels(figure) == [
         *("1 worker, rate 0.025", "1 worker, rate 0.1"),
         *("2 workers, rate 0.025", "2 workers, rate 0.1"),
@@ -90,7 +94,7 @@ def test_what_varies_tells_the_lines_apart():
     lines = [line for line in figure.axes[0].lines if len(line.get_xdata())]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 4
     table = trials(workers=(2,), initializers=("default", "xavier"), repeats=1)
-    figure = learning_curve(select(results(table), framework="mxnet"))
+    figure = curve(table, "mxnet")
     assert labels(figure) == ["initializer default", "initializer xavier"]
     assert figure.axes[0].get_title("left").endswith("rate 0.025, 2 workers")
 
@@ -98,28 +102,30 @@ def test_what_varies_tells_the_lines_apart():
 def test_servers_and_steps_tell_lines_apart_only_where_nothing_else_does():
     table = trials(workers=(1, 2), repeats=1)  # mxnet: a server beside each worker
     table["steps"] = 400 // table["workers"]  # and fewer steps where there are more
-    assert labels(learning_curve(select(results(table), framework="mxnet"))) == ["1 worker", "2 workers"]
+    assert labels(curve(table, "mxnet")) == ["1 worker", "2 workers"]
     table = trials(frameworks=("tensorflow",), workers=(2,), repeats=1)
     more = table.assign(servers=2, trial="with two servers")
     table = pd.concat([table, more], ignore_index=True)
-    assert labels(learning_curve(select(results(table), framework="tensorflow"))) == ["1 server", "2 servers"]
+    assert labels(curve(table, "tensorflow")) == ["1 server", "2 servers"]
 
 
 @pytest.mark.parametrize("x", ["updates", "samples"])
 def test_oversubscribed_learning_curves_stay_valid_and_say_so(x):
     table = trials(workers=(1, 2, 4), cores=2)
-    figure = learning_curve(select(results(table), framework="tensorflow"), x=x)
+    figure = curve(table, "tensorflow", x=x)
     assert "4 workers" in labels(figure)
-    assert f"4 workers: valid on an oversubscribed machine: counts {x}, not seconds." in note(figure)
+    assert f"4 workers: valid on an oversubscribed machine: counts {x}, not seconds." in note(
+        figure
+    )
 
 
 def test_oversubscribed_learning_curves_over_time_carry_a_warning():
     table = trials(workers=(1, 4), cores=2)
-    said = note(learning_curve(select(results(table), framework="tensorflow"), x="t"))
+    said = note(curve(table, "tensorflow", x="t"))
     assert "Oversubscribed: 4 workers on fewer cores; these are not the seconds" in said
     assert "valid" not in said
     table = trials(workers=(1, 2), cores=2)
-    assert "versubscribed" not in note(learning_curve(select(results(table), framework="tensorflow"), x="t"))
+    assert "versubscribed" not in note(curve(table, "tensorflow", x="t"))
 
 
 def test_trials_that_failed_have_no_learning_curve():
@@ -149,8 +155,6 @@ def test_a_repeat_that_ends_early_ends_the_line():
     frame.loc[late, "t"] *= 2
     figure = learning_curve(given(frame, table, "mxnet"), x="t")
     assert max(figure.axes[0].lines[0].get_xdata()) < 7.5
-
-
 
 
 def test_a_mistyped_x_is_an_error():

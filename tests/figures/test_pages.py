@@ -55,28 +55,28 @@ def test_figures_are_readable(draw, panels, made):
         assert frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1), text
 
 
-def files(figure, path):
-    return [file.read_bytes() for file in save(figure, path)]
-
-
 @pytest.mark.parametrize("draw", KINDS)
-def test_the_bytes_depend_on_the_trials_alone(draw, made, tmp_path):
+def test_the_bytes_depend_on_the_trials_alone(draw, tmp_path):
     """Not on the order of rows, on where the tables come from, nor on matplotlib's settings."""
-    expected = files(draw(made), tmp_path / "a")
-    assert expected == files(draw(made), tmp_path / "b")
+    made = results(trials(workers=(1, 2), repeats=2), windows=8)
+
+    def content(of, formats=("svg",)):
+        return [file.read_bytes() for file in save(draw(of), tmp_path / "x", formats)]
+
+    expected = content(made, ("svg", "png"))
+    assert b"<svg" in expected[0] and b"<dc:date>" not in expected[0]
 
     shuffled = results(made.table.sample(frac=1, random_state=3))
     shuffled.steps = made.steps.sample(frac=1, random_state=4)
-    assert expected == files(draw(shuffled), tmp_path / "c")
+    assert expected[:1] == content(shuffled)
 
     for name in ("table", "steps"):
         getattr(made, name).to_parquet(tmp_path / f"{name}.parquet", index=False)
         setattr(shuffled, name, pd.read_parquet(tmp_path / f"{name}.parquet"))
-    assert expected == files(draw(shuffled), tmp_path / "d")
+    assert expected[:1] == content(shuffled)
 
     with mpl.rc_context({"figure.dpi": 33, "font.size": 20, "lines.linewidth": 9}):
-        assert expected == files(draw(made), tmp_path / "e")
-    assert b"<svg" in expected[0] and b"<dc:date>" not in expected[0]
+        assert expected == content(made, ("svg", "png"))
 
 
 def test_figures_leave_nothing_behind_in_matplotlib(made, tmp_path):

@@ -12,7 +12,6 @@ from labkit.figures import AmbiguousFigure, FigureError, epoch_time, select, spe
 pytestmark = pytest.mark.unit
 
 
-
 @pytest.mark.parametrize(
     ("draw", "column"), [(throughput, "batches_per_second"), (epoch_time, "epoch_s")]
 )
@@ -107,10 +106,7 @@ def test_a_single_run_has_no_bars_and_says_so():
     assert all(np.isnan(bars).all() for _, _, bars in series(figure))
     assert "(n = 1): no intervals" in note(figure)
     mixed = lose(trials(workers=(1, 2), repeats=2), workers=2, seed=1)
-    assert "n = 1 to 2 repeats; bars: 95 % intervals; none where n = 1" in note(
-        throughput(mixed)
-    )
-
+    assert "n = 1 to 2 repeats; bars: 95 % intervals; none where n = 1" in note(throughput(mixed))
 
 
 # --- speedup -------------------------------------------------------------------------------
@@ -154,8 +150,6 @@ def test_if_all_is_oversubscribed_no_speedup_is_measured():
     assert "not measured" in [text.get_text() for text in texts(figure)]
     assert not any(line.get_label() == "ideal" for line in figure.axes[0].lines)
     assert "Left out, oversubscribed" in note(figure)
-
-
 
 
 # --- lines and panels -----------------------------------------------------------------------

@@ -269,6 +269,12 @@ def test_a_worker_has_no_more_before_it_knows_its_place(start):
     assert f"worker-0| has {USABLE[0]}" in worker.end()[1]
 
 
+def test_workers_without_servers_coordinate_themselves(start):
+    hosts = {"worker": ["localhost:9001"]}
+    job = {"hosts": hosts, "coordinator": "worker", "cores_per_worker": 1}
+    assert bound(start(["worker"], do={"worker": BUSY}, **job)) == after(0)
+
+
 def test_a_worker_alone_needs_nobody(start):
     hosts = {"worker": ["w-0:9001"]}
     worker = start(["worker"], do={"worker": BUSY}, cores_per_worker=1, hosts=hosts)

@@ -1,33 +1,31 @@
 """The trainers: as scripts by themselves, and that they train what the thesis trained."""
 
-import argparse
+import hashlib
 import json
 import math
 import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from labkit import datasets
-from labkit.runs.check import parse
-from labkit.settings import data_directory
-from labkit.trainers import common
-from labkit.trials.frameworks import FRAMEWORKS, HERE
+from labkit import datasets, replicas
+from labkit.replicas import models
+from labkit.replicas.events import Evaluation, Step, read
+from labkit.settings import REPOSITORY, data_directory
+from labkit.trials.frameworks import FRAMEWORKS
 
-# both frameworks are imported several times
+# Both frameworks are imported several times.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 # --- by themselves --------------------------------------------------------------------------
 
 
-def script(framework, *arguments, **options):
+def script(framework, *arguments, cwd=REPOSITORY, **options):
     return subprocess.run(
-        [sys.executable, FRAMEWORKS[framework].trainer, *arguments],
-        capture_output=True, text=True, timeout=100, **options,
+        [sys.executable, "-m", f"labkit.replicas.{FRAMEWORKS[framework].trainer.stem}",
+         *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=100, **options,
     )  # fmt: skip
 
 
@@ -35,16 +33,17 @@ def script(framework, *arguments, **options):
 def test_help(framework):
     done = script(framework, "--help", env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.returncode == 0
-    for piece in (f"python train_{framework}.py --model lenet5", "--learning-rate", "--hosts"):
+    for piece in ("python -m labkit.replicas.train_mxnet --model lenet5", "--learning-rate",
+                  "--hosts"):  # fmt: skip
         assert piece in done.stdout
     # It answers before the framework is imported.
-    assert "numpy" in done.stderr
-    assert FRAMEWORKS[framework].modules[0] not in done.stderr.replace(str(HERE), "")
+    assert "labkit.replicas.loop" in done.stderr
+    assert FRAMEWORKS[framework].modules[0] not in done.stderr
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (["--strategy=async-ps"], "needs --hosts"),
-    (["--model=resnet"], "invalid choice: 'resnet'"),
+    (["--initializer=he"], "invalid choice: 'he'"),
     (["--steps=many"], "invalid int value: 'many'"),
 ])  # fmt: skip
 def test_mistakes_on_the_command_line(arguments, says):
@@ -56,40 +55,48 @@ def test_mistakes_on_the_command_line(arguments, says):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.usefixtures("datasets")
 def test_one_process_without_labkit(framework, tmp_path):
-    """What a pod mounts is enough: two files, the data, and nothing of labkit."""
-    for name in ("common.py", f"train_{framework}.py"):
-        (tmp_path / name).write_bytes((HERE / name).read_bytes())
-    done = subprocess.run(
-        [sys.executable, f"train_{framework}.py", "--data", data_directory(),
-         "--batch-size=32", "--steps=3", "--eval-samples=300", "--trial=by hand"],
-        cwd=tmp_path, capture_output=True, text=True,
+    """What a pod mounts is enough: the trainer, what it shares, a model and the data."""
+    home = tmp_path / "labkit/replicas"
+    (home / "models").mkdir(parents=True)
+    for name in ("__init__.py", *replicas.SHARED, FRAMEWORKS[framework].trainer.name):
+        (home / name).write_bytes((replicas.HERE / name).read_bytes())
+    (tmp_path / "labkit/__init__.py").touch()
+    model = models.path_of("lenet5").read_bytes()
+    (tmp_path / "model.py").write_bytes(model)
+    done = script(
+        framework, "--model=model.py", f"--data={data_directory()}", "--batch-size=32",
+        "--steps=3", "--eval-samples=300", "--trial=by hand", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    events = parse(done.stdout, "worker", 0)
-    assert [event["kind"] for event in events if event["kind"] != "step"] == [
+    events = read(done.stdout, "worker", 0)
+    assert [event.kind for event in events if not isinstance(event, Step)] == [
         "start", "ready", "barrier", "eval", "end",
     ]  # fmt: skip
     start, end = events[0], events[-1]
-    assert start["trial"] == "by hand"
-    assert start["data"] == datasets.checksum("fashion-mnist")
-    assert framework in start["versions"]
-    assert (end["steps"], end["samples"]) == (3, 96)
-    assert end["peak_bytes"] > 100e6
-    (evaluated,) = [event for event in events if event["kind"] == "eval"]
-    assert evaluated["samples"] == 300
+    assert start.trial == "by hand"
+    assert start.code == FRAMEWORKS[framework].sum
+    assert start.model == hashlib.sha256(model).hexdigest()
+    assert start.data == datasets.checksum("fashion-mnist")
+    assert framework in start.versions
+    assert (end.steps, end.samples) == (3, 96)
+    assert end.peak_bytes > 100e6
+    (evaluated,) = [event for event in events if isinstance(event, Evaluation)]
+    assert evaluated.samples == 300
 
 
 # --- the networks ---------------------------------------------------------------------------
 
 PROBE = """
-import json, sys
+import json, sys, types
+from importlib import import_module
 import numpy as np
-import common
+from labkit.replicas import models
+from labkit.replicas.arguments import parse
 
 RATE = 0.01
 base = ["--steps=2", "--batch-size=4", "--initializer=xavier", f"--learning-rate={RATE}"]
-common.parse(base)  # sets the threads
-trainer = __import__(f"train_{sys.argv[1]}")
+parse(base)  # sets the threads
+trainer = import_module(f"labkit.replicas.train_{sys.argv[1]}")
 
 random = np.random.default_rng(1)
 batches = {
@@ -98,8 +105,14 @@ batches = {
 }
 
 
+inputs = {"lenet5": np.zeros((1, 28, 28), np.uint8), "lstm": np.zeros((1, 30), np.int32)}
+labels = {"lenet5": np.zeros(1, np.uint8), "lstm": np.zeros((1, 30), np.int32)}
+
+
 def make(*options):
-    return trainer.Worker(common.parse([*base, *options]))
+    args = parse([*base, *options])
+    data = types.SimpleNamespace(train_inputs=inputs[args.model], train_labels=labels[args.model])
+    return trainer.Worker(args, models.load(models.path_of(args.model)), data)
 
 
 def weights(worker):
@@ -144,7 +157,7 @@ found["largest"] = {
 found["ten times"] = step("lenet5", make(f"--learning-rate={10 * RATE}"), 10 * RATE)
 found["clipped"] = step("lenet5", make("--clip-norm=0.001"))
 found["other"] = step("lstm", make("--model=lstm", f"--loss-over-time={sys.argv[2]}"))
-print(common.PREFIX + json.dumps(found))
+print(json.dumps(found))
 """
 
 
@@ -157,7 +170,7 @@ def probes():
     """Ask both frameworks at once, each in a process of its own."""
     running = {
         framework: subprocess.Popen(
-            [sys.executable, "-c", PROBE, framework, OTHER[framework]], cwd=HERE,
+            [sys.executable, "-c", PROBE, framework, OTHER[framework]], cwd=REPOSITORY,
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
@@ -168,7 +181,7 @@ def probes():
         for framework, process in running.items():
             output, errors = process.communicate()
             assert process.returncode == 0, errors
-            found[framework] = json.loads(output.splitlines()[-1].removeprefix(common.PREFIX))
+            found[framework] = json.loads(output.splitlines()[-1])
     finally:
         for process in running.values():
             process.kill()
@@ -250,284 +263,3 @@ def test_loss_over_time(probes):
     for mean, total in ((own["tensorflow"], other["tensorflow"]), (other["mxnet"], own["mxnet"])):
         assert total["gradient"] == pytest.approx(30 * mean["gradient"], rel=0.02)
         assert total["loss"] == pytest.approx(mean["loss"], rel=1e-5)
-
-
-# --- batches --------------------------------------------------------------------------------
-
-
-@given(
-    n=st.integers(1, 40), size=st.integers(1, 40), seed=st.integers(0, 2**31 - 1),
-    worker=st.integers(0, 99), epoch=st.integers(0, 99),
-)  # fmt: skip
-def test_an_epoch_is_whole_batches_of_different_samples(n, size, seed, worker, epoch):
-    inputs = np.arange(n, dtype=np.uint8).reshape(n, 1)
-    labels = np.arange(n, dtype=np.uint8)
-    epochs = [list(common.batches(inputs, labels, size, seed, worker, epoch)) for _ in range(2)]
-    assert len(epochs[0]) == n // size
-    seen = []
-    for (x, y), (x_again, y_again) in zip(*epochs, strict=True):
-        np.testing.assert_array_equal(x, x_again)  # the same each time
-        np.testing.assert_array_equal(y, y_again)
-        assert x.shape == (size, 1)
-        assert (x.dtype, y.dtype) == (np.float32, np.int32)
-        np.testing.assert_allclose(x[:, 0] * 255, y, atol=1e-4)  # its label, and 0 to 1
-        seen += y.tolist()
-    assert len(set(seen)) == len(seen)
-
-
-def test_orders_differ_between_workers_epochs_and_seeds():
-    numbers = np.arange(1000, dtype=np.int32)
-    orders = {
-        tuple(next(common.batches(numbers, numbers, 1000, *which))[1])
-        for which in [(1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)]
-    }
-    assert len(orders) == 4
-
-
-def test_words_stay_words():
-    words = np.arange(60, dtype=np.int32).reshape(2, 30)
-    x, y = next(common.batches(words, words + 1, 2, 1, 0, 0))
-    assert (x.dtype, y.dtype) == (np.int32, np.int32)
-    np.testing.assert_array_equal(x + 1, y)
-
-
-def write_idx(path, array):
-    path.parent.mkdir(exist_ok=True)
-    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
-    path.write_bytes(head + array.astype(np.uint8).tobytes())
-
-
-def test_arrays_of_images(tmp_path):
-    made = {}
-    for name, shape in zip(
-        common.TRAINED_ON["mnist"], [(6, 28, 28), (6,), (3, 28, 28), (3,)], strict=True
-    ):
-        made[name] = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
-        write_idx(tmp_path / "mnist" / name, made[name])
-    arrays = common.Arrays("mnist", tmp_path)
-    for array, due in zip(
-        (arrays.train_inputs, arrays.train_labels, arrays.test_inputs, arrays.test_labels),
-        made.values(), strict=True,
-    ):  # fmt: skip
-        assert isinstance(array, np.memmap)
-        np.testing.assert_array_equal(array, due)
-    before = arrays.sum
-    write_idx(tmp_path / "mnist" / "t10k-labels-idx1-ubyte", np.array([1, 2, 4]))
-    assert common.Arrays("mnist", tmp_path).sum != before
-    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"<html>")
-    with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte is not an IDX file"):
-        common.Arrays("mnist", tmp_path)
-
-
-@pytest.mark.parametrize(("words", "sequences"), [(31, 1), (60, 1), (61, 2), (100, 3)])
-def test_arrays_of_text(words, sequences, tmp_path):
-    """Labels are the words that follow; what does not fill a sequence at the end is left out."""
-    (tmp_path / "ptb").mkdir()
-    for name in common.TRAINED_ON["ptb"]:
-        np.save(tmp_path / "ptb" / name, np.arange(words, dtype=np.int32))
-    arrays = common.Arrays("ptb", tmp_path)
-    assert arrays.train_inputs.shape == arrays.train_labels.shape == (sequences, 30)
-    np.testing.assert_array_equal(arrays.train_inputs.ravel(), np.arange(30 * sequences))
-    np.testing.assert_array_equal(arrays.train_labels, arrays.train_inputs + 1)
-
-
-@pytest.mark.usefixtures("datasets")
-@pytest.mark.parametrize("name", ["fashion-mnist", "mnist", "ptb"])
-def test_the_real_arrays(name):
-    arrays = common.Arrays(name, data_directory())
-    assert arrays.sum == datasets.checksum(name)
-    assert len(arrays.train_inputs) == len(arrays.train_labels) == datasets.samples(name)
-    if name == "ptb":
-        assert arrays.train_inputs.max() == common.VOCABULARY - 1
-    else:
-        assert arrays.test_inputs.shape == (10_000, 28, 28)
-        assert set(arrays.test_labels) == set(range(common.CLASSES))
-
-
-# --- the loop -------------------------------------------------------------------------------
-
-
-class Network:
-    """Notes what is asked of it; its loss falls by 1 / 1024 a step."""
-
-    def __init__(self, losses=None):
-        self.calls = []
-        self.losses = iter(losses or (2 - n / 1024 for n in range(1_000_000)))
-
-    def train(self, inputs, labels):
-        self.calls.append("train")
-        return next(self.losses), 0.25
-
-    def warm_up(self, inputs, labels):
-        self.calls.append("warm up")
-
-    def evaluate(self, inputs, labels):
-        self.calls.append(("evaluate", len(inputs)))
-        # Right where the label is even; what a batch is filled up with would change the mean.
-        return np.where(labels % 2, 3.0, 1.0).ravel(), (labels % 2 == 0).ravel()
-
-    def finish(self):
-        self.calls.append("finish")
-
-    def barrier(self):
-        self.calls.append("barrier")
-
-    def close(self):
-        self.calls.append("close")
-
-
-class Events(list):
-    def __call__(self, kind, **fields):
-        self.append({"kind": kind} | fields)
-        return 0.0
-
-    def end(self, **totals):
-        self("end", **totals)
-
-
-class Data:
-    train_inputs = np.zeros((100, 28, 28), np.uint8)
-    train_labels = np.zeros(100, np.uint8)
-    test_inputs = np.zeros((260, 28, 28), np.uint8)
-    test_labels = (np.arange(260) % 4 == 1).astype(np.uint8)
-
-
-def work(network=None, **values):
-    default = {"model": "lenet5", "batch_size": 30, "seed": 1, "index": 0, "steps": None,
-               "epochs": None, "eval_samples": None}  # fmt: skip
-    events = Events()
-    network = network or Network()
-    common.work(argparse.Namespace(**default | values), events, network, Data())
-    return events, network
-
-
-def test_the_loop_warms_up_meets_trains_evaluates_and_leaves():
-    events, network = work(steps=5)
-    kinds = [event["kind"] for event in events]
-    assert [kind for kind in kinds if kind != "step"] == [
-        "ready",
-        "barrier",
-        "eval",
-        "eval",
-        "end",
-    ]
-    calls = [call for call in network.calls if not isinstance(call, tuple)]
-    assert calls == [
-        *["warm up"] * common.WARM_UP_STEPS, "finish", "barrier",
-        *["train"] * 3, "finish", *["train"] * 2, "finish", "close",
-    ]  # fmt: skip
-    assert events[-1] == {"kind": "end", "steps": 5, "samples": 150}
-
-
-@pytest.mark.parametrize(("values", "steps", "evaluations"), [
-    ({"epochs": 2}, 6, 2),
-    ({"steps": 6}, 6, 2),
-    ({"steps": 7}, 7, 3),
-    ({"steps": 2}, 2, 1),
-    ({"epochs": 2, "index": 1}, 6, 0),
-    ({"epochs": 2, "eval_samples": 0}, 6, 0),
-])  # fmt: skip
-def test_steps_and_evaluations(values, steps, evaluations):
-    events, network = work(**values)
-    assert network.calls.count("train") == steps
-    assert [e["kind"] for e in events].count("eval") == evaluations
-    reported = [event for event in events if event["kind"] == "step"]
-    assert reported[-1]["steps"] == steps
-    assert reported[-1]["samples"] == 30 * steps
-
-
-@pytest.mark.parametrize("every", [0.0, 1000.0])
-def test_reports_lose_nothing(every, monkeypatch):
-    """The windows' means, weighted by their steps, are the mean of all steps."""
-    monkeypatch.setattr(common, "REPORT_EVERY", every)
-    events, _ = work(epochs=2)
-    reported = [event for event in events if event["kind"] == "step"]
-    steps = np.diff([0, *(event["steps"] for event in reported)])
-    total = sum(n * event["loss"] for n, event in zip(steps, reported, strict=True))
-    assert total == pytest.approx(sum(2 - n / 1024 for n in range(1, 1 + 6)) + 6 / 1024)
-    assert all(event["accuracy"] == 25 for event in reported)
-
-
-def test_evaluation_counts_each_sample_once():
-    """260 samples are a batch of 250 and one of 10, filled up; a quarter of them is wrong."""
-    events, network = work(steps=2)
-    (found,) = [event for event in events if event["kind"] == "eval"]
-    assert found["metric"] == "accuracy"
-    assert found["value"] == pytest.approx(75)
-    assert found["loss"] == pytest.approx(1.5)
-    assert found["samples"] == 260
-    sizes = [call[1] for call in network.calls if isinstance(call, tuple)]
-    assert set(sizes) == {common.EVAL_BATCH["lenet5"]}  # one shape, so built once
-    assert len(sizes) == 1 + 2  # the first time is not inference alone, and not counted
-    (part,) = [e for e in work(steps=2, eval_samples=100)[0] if e["kind"] == "eval"]
-    assert part["samples"] == 100
-
-
-def test_perplexity_is_the_exponential_of_the_mean_loss():
-    class Text:
-        train_inputs = train_labels = np.zeros((40, 30), np.int32)
-        test_inputs = test_labels = np.arange(25 * 30, dtype=np.int32).reshape(25, 30)
-
-    events = Events()
-    args = argparse.Namespace(model="lstm", batch_size=20, seed=1, index=0, steps=2, epochs=None,
-                              eval_samples=None)  # fmt: skip
-    common.work(args, events, Network(), Text())
-    (found,) = [event for event in events if event["kind"] == "eval"]
-    assert found["metric"] == "perplexity"
-    assert found["value"] == pytest.approx(math.exp(2))  # half the words at 3 nats, half at 1
-    assert found["samples"] == 750  # words
-    assert all("accuracy" not in event for event in events)
-
-
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_ends_it(loss):
-    with pytest.raises(common.Diverged, match=f"the loss became {loss} at step 3 of worker 1"):
-        work(Network([1.0, 1.0, loss]), steps=5, index=1)
-
-
-# --- events ---------------------------------------------------------------------------------
-
-
-def test_events_are_numbered_lines(capfd):
-    events = common.Events("server", 3)
-    args = argparse.Namespace(trial="t", threads=2)
-    events.start(args, {"framework": "1.0"}, "sum")
-    then = events("ready", more=1)
-    events.end(steps=5)
-    lines = capfd.readouterr().out
-    start, ready, end = parse(lines, "server", 3)
-    assert start["pid"] == os.getpid()
-    assert start["versions"]["framework"] == "1.0"
-    assert (start["trial"], start["data"], start["threads"]) == ("t", "sum", 2)
-    assert ready["t"] == pytest.approx(then, abs=1e-5)
-    assert ready["more"] == 1
-    assert ready["cpu"] > 0
-    assert end["steps"] == 5
-    assert end["peak_bytes"] > 1e6
-
-
-def test_an_event_that_cannot_be_written_whole_is_an_error(monkeypatch):
-    monkeypatch.setattr(os, "write", lambda number, line: len(line) - 1)
-    with pytest.raises(OSError, match="is the disk full"):
-        common.Events("worker", 0)("step")
-
-
-def serve(args, events):
-    raise ConnectionError("nobody there")
-
-
-@pytest.mark.parametrize(("values", "kind", "says"), [
-    ({"role": "server"}, "ConnectionError", "nobody there"),
-    ({"role": "worker", "dataset": "mnist"}, "FileNotFoundError", "No such file"),
-])  # fmt: skip
-def test_a_replica_that_fails_says_why(values, kind, says, tmp_path, capfd):
-    args = argparse.Namespace(
-        index=0, deadline=None, trial="t", threads=1, data=tmp_path, **values
-    )
-    with pytest.raises(SystemExit) as left:
-        common.main(args, {}, build=None, serve=serve)
-    assert left.value.code == 1
-    last = json.loads(capfd.readouterr().out.splitlines()[-1].removeprefix(common.PREFIX))
-    assert (last["kind"], last["type"]) == ("error", kind)
-    assert says in last["message"]
-    assert kind in last["traceback"]

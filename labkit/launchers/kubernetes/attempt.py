@@ -76,7 +76,7 @@ class Attempt:
         TrialFailed
             As soon as something has gone wrong.
         ClusterError
-            If the cluster refuses to tell.
+            If the cluster refuses or does not answer.
         """
         interval, read = max(POLL_INTERVAL, self.pods.total / POLL_RATE), 0.0
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="labkit-logs") as pool:
@@ -99,7 +99,7 @@ class Attempt:
         return circumstances.record(self.submission, self.pods, self.logs)
 
     def _poll(self) -> None:
-        """Learn how the pods are."""
+        """Update what is known of the pods."""
         if self.pods.update(self.cluster.list("Pod", self.submission.selector)):
             self._progressed = time.monotonic()
         phases = self.pods.phases()
@@ -113,7 +113,7 @@ class Attempt:
         return started if self.pods.complete else started[:LOGS_DURING_STARTUP]
 
     def _take(self, events: Iterable[Event]) -> None:
-        """Learn from what replicas have said, and show it."""
+        """Track what replicas have reported, and show it."""
         for event in events:
             self._progressed = time.monotonic()
             self.tracker.update(event)

@@ -38,11 +38,11 @@ def cannot_start(pod: Pod, image: str) -> str:
 def why_ended(pod: Pod, memory: str) -> str:
     """Return what ended a pod from outside, as the cluster tells it; empty if nothing did."""
     disruption = pod.condition("DisruptionTarget")
-    said = disruption.get("message", "")
+    message = disruption.get("message", "")
     ended = pod.state.get("terminated", {})
     if pod.status.get("reason") == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
-        said = pod.status.get("message") or said
-        return f"was evicted {{phase}} by node {pod.node}, which is short of something: {said}"
+        message = pod.status.get("message") or message
+        return f"was evicted {{phase}} by node {pod.node}, which is short of resources: {message}"
     if ended.get("reason") == "OOMKilled":
         return (
             f"was killed {{phase}} because its memory, limited to {memory}, ran out. A smaller "
@@ -50,11 +50,11 @@ def why_ended(pod: Pod, memory: str) -> str:
         )
     match disruption.get("reason"):
         case "EvictionByEvictionAPI":
-            return f"was evicted {{phase}}: is node {pod.node} being drained? {said}"
+            return f"was evicted {{phase}}: is node {pod.node} being drained? {message}"
         case "PreemptionByScheduler":
-            return f"had to leave {{phase}} for a pod of higher priority: {said}"
+            return f"was preempted {{phase}} by a pod of higher priority: {message}"
         case "DeletionByTaintManager" | "DeletionByPodGC":
-            return f"lost its node {pod.node} {{phase}}: {said}"
+            return f"lost its node {pod.node} {{phase}}: {message}"
     if pod.deleted:
         return "was deleted {phase} by somebody else"
     return ""

@@ -71,7 +71,7 @@ class Node:
         return sum(record.pod.component == "worker" for record in self.pods)
 
     def measure_load(self) -> None:
-        """Learn its load while its workers trained: ours, and all others'.
+        """Measure its load while its workers trained: ours, and all others'.
 
         The clocks of a node's pods are the same, so that their samples can be added.
         """

@@ -101,16 +101,16 @@ class Connection:
             now = time.monotonic()
             try:
                 answer = self._send(method, kind, name, query or {}, body, TIMEOUT)
-                said = answer.read()
+                content = answer.read()
                 answer.release_conn()
                 if answer.status < 300:
                     self._answered = True
-                    return json.loads(said)
+                    return json.loads(content)
                 passing = answer.status in (429, 500, 502, 503, 504)
                 # An API server that has just started knows no roles yet.
                 passing |= answer.status == 403 and now - self._outage < 10
                 if not passing or now - begin > patience:
-                    raise refusal(answer.status, said, request, self.namespace, self.address)
+                    raise refusal(answer.status, content, request, self.namespace, self.address)
             except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 self._outage = time.monotonic()
                 if self._outage - begin > patience:
@@ -119,7 +119,7 @@ class Connection:
                         f"the API server at {self.address} has not answered for "
                         f"{self._outage - begin:.0f} s ({request}: {cause}). Is the cluster up, "
                         "and is it the one your kubeconfig should point at? `kubectl "
-                        "cluster-info` tells. What was started there ends by itself at its "
+                        "cluster-info` shows it. What was started there ends by itself at its "
                         "deadline."
                     ) from None
             time.sleep(0.3)
@@ -145,8 +145,8 @@ class Connection:
         try:
             answer = self._send("GET", kind, name, query, None, timeout)
             if answer.status != 200:
-                said = answer.read()
-                raise refusal(answer.status, said, request, self.namespace, self.address)
+                content = answer.read()
+                raise refusal(answer.status, content, request, self.namespace, self.address)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(f"{request}: {error}") from None
         return answer

@@ -1,4 +1,4 @@
-"""What a cluster refuses, in words that say what to do about it."""
+"""What a cluster refuses, and what the user can do about it."""
 
 from __future__ import annotations
 
@@ -42,35 +42,35 @@ def refusal(status: int, body: bytes, request: str, namespace: str, address: str
         Where.
     """
     try:
-        said = json.loads(body)["message"]
+        message = json.loads(body)["message"]
     except (ValueError, TypeError, KeyError):
-        said = body.decode(errors="replace").strip() or f"HTTP {status}"
+        message = body.decode(errors="replace").strip() or f"HTTP {status}"
     where = f"namespace {namespace!r}"
     if status == 401:
         return ClusterError(
             f"the API server at {address} does not accept the credentials of your "
-            f"kubeconfig ({request}: {said}). Log in again, or choose another context."
+            f"kubeconfig ({request}: {message}). Log in again, or choose another context."
         )
-    if "exceeded quota" in said:
-        return NoRoom(quota_used_up(namespace, f"{request}: {said}"))
-    if status == 404 and "namespaces " in said:
+    if "exceeded quota" in message:
+        return NoRoom(quota_used_up(namespace, f"{request}: {message}"))
+    if status == 404 and "namespaces " in message:
         return ClusterError(
             f"{where} does not exist ({request}). Create it: kubectl create namespace "
             f"{namespace}; or name another in cluster.toml."
         )
     if status == 403:
         return ClusterError(
-            f"labkit may not {request} in {where}: {said}. An administrator can allow it: "
+            f"labkit may not {request} in {where}: {message}. An administrator can allow it: "
             f"kubectl apply -n {namespace} -f templates/rbac.yaml"
         )
     kind = {404: NotFound, 409: Exists, 410: Expired}.get(status, ClusterError)
-    return kind(f"{request} in {where}: {said} (HTTP {status})")
+    return kind(f"{request} in {where}: {message} (HTTP {status})")
 
 
-def quota_used_up(namespace: str, said: str) -> str:
-    """Return what to say of a quota that leaves no room."""
+def quota_used_up(namespace: str, message: str) -> str:
+    """Return the message about a quota that leaves no room."""
     return (
-        f"the quota of namespace {namespace!r} is used up ({said}). Fewer workers, a smaller "
+        f"the quota of namespace {namespace!r} is used up ({message}). Fewer workers, a smaller "
         "`memory` or `cpu_request` in cluster.toml, or a larger quota may help; "
         f"kubectl describe quota -n {namespace} shows it."
     )

@@ -1,4 +1,4 @@
-"""Whether a trial finds room in the cluster: on nodes, within quotas."""
+"""Whether a trial finds room in the cluster: on its nodes, within its quotas."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def check_scheduled(cluster: Cluster, submission: Submission, pods: Inventory) -
     pod = max(unschedulable, key=lambda pod: pod.component == "worker")
     requests = submission.containers[pod.component]["resources"]["requests"]
     placed = sum(bool(p.node) for p in pods)
-    said = _scheduled(pod)["message"]
-    if "anti-affinity" in said and not cluster.settings.share_nodes:
-        said += (
+    message = _scheduled(pod)["message"]
+    if "anti-affinity" in message and not cluster.settings.share_nodes:
+        message += (
             " Another trial, perhaps of another namespace, may have its node for itself: wait "
             "for its end, or set `share_nodes` in cluster.toml."
         )
     raise NoRoomForTrial(
         f"{submission.trial.name}: {len(unschedulable)} of {pods.total} pods find no "
-        f"node ({placed} did). Each {pod.component} asks for cpu {requests['cpu']} and memory "
-        f"{requests['memory']}; {_describe_free(cluster)}. The scheduler says: {said} Fewer "
+        f"node ({placed} did). Each {pod.component} requests cpu {requests['cpu']} and memory "
+        f"{requests['memory']}; {_describe_free(cluster)}. The scheduler says: {message} Fewer "
         "workers, a smaller `cpu_request` or `memory_request` in cluster.toml, or more nodes "
         "may help; where nodes are added on demand, a longer `wait_for_room`."
     )
@@ -73,16 +73,16 @@ def check_created(cluster: Cluster, submission: Submission, kind: str, job_uid: 
     trial = submission.trial.name
     fields = f"involvedObject.uid={job_uid},reason=FailedCreate"
     for event in cluster.list("Event", selector="", fields=fields):
-        said = event["message"]
-        if "exceeded quota" in said:
-            raise NoRoomForTrial(f"{trial}: {quota_used_up(cluster.namespace, said)}")
-        where = f"{trial}: pods of {kind}s cannot be made: "
-        if "violates PodSecurity" in said:
+        message = event["message"]
+        if "exceeded quota" in message:
+            raise NoRoomForTrial(f"{trial}: {quota_used_up(cluster.namespace, message)}")
+        where = f"{trial}: pods of {kind}s cannot be created: "
+        if "violates PodSecurity" in message:
             raise TrialFailed(
-                f"{where}the namespace's pod security refuses them: {said}. labkit's own pods "
+                f"{where}the namespace's pod security refuses them: {message}. labkit's own pods "
                 "meet the level `restricted`: has templates/trial.yaml.j2 been changed?"
             )
-        raise TrialFailed(f"{where}{said}")
+        raise TrialFailed(f"{where}{message}")
 
 
 def free_resources(cluster: Cluster) -> dict[str, tuple[Decimal, Decimal]]:
@@ -115,14 +115,14 @@ def _scheduled(pod: Pod) -> dict[str, str]:
 
 
 def _describe_free(cluster: Cluster) -> str:
-    """Say what the nodes have left; a user's rights may not let labkit see it."""
+    """Describe what the nodes have left; a user's rights may not let labkit see it."""
     try:
         nodes = free_resources(cluster)
     except ClusterError:
-        return "what is free is hidden from you (templates/rbac-nodes.yaml would show it)"
+        return "you may not see what is free (templates/rbac-nodes.yaml would allow it)"
     most = sorted(nodes.items(), key=lambda node: node[1], reverse=True)[:NODES_LISTED]
-    said = ", ".join(
+    listing = ", ".join(
         f"{name} cpu {cpu:.2f} and memory {memory / 2**30:.1f}Gi" for name, (cpu, memory) in most
     )
     more = f" and {len(nodes) - len(most)} nodes with less" * (len(nodes) > len(most))
-    return f"free has {said}{more}" if nodes else "there are no nodes"
+    return f"free: {listing}{more}" if nodes else "there are no nodes"

@@ -214,6 +214,19 @@ def test_requests_and_limits():
     assert more["spec"]["containers"][0]["resources"]["requests"]["cpu"] == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        ({"framework": "mxnet"}, "scheduler"),
+        ({"framework": "tensorflow"}, "server"),
+        ({"strategy": "single", "workers": 1}, None),
+    ],
+)
+def test_who_coordinates_the_workers(values, role):
+    job = json.loads(mounted(rendered(made_runs.trial(**values)))["job.json"])
+    assert job["coordinator"] == role
+
+
 @pytest.mark.parametrize(("share_nodes", "cores"), [(False, 4), (True, 0)])
 def test_workers_are_bound_where_no_other_trial_is(share_nodes, cores):
     settings = Settings(share_nodes=share_nodes)
@@ -258,7 +271,7 @@ def test_render_prints_it():
 
 def test_the_picture_has_all_of_it():
     objects = rendered(made_runs.trial(framework="mxnet", workers=9))
-    figure = deployment.deployment(objects)
+    figure = deployment(objects)
     words = [text.get_text() for text in figure.axes[0].texts]
     for thing in objects:
         assert any(thing["metadata"]["name"] in word for word in words)

@@ -23,8 +23,8 @@ def test_no_room(namespace, store):
     namespace.configure(cpu_request=1.0, wait_for_room=2)
     error, seconds = failing([trial(workers=30)], store)
     assert "pods find no node" in error
-    assert "Each worker asks for cpu 1.0 and memory 50Mi" in error
-    assert "what is free is hidden from you (templates/rbac-nodes.yaml would show it)" in error
+    assert "Each worker requests cpu 1.0 and memory 50Mi" in error
+    assert "you may not see what is free (templates/rbac-nodes.yaml would allow it)" in error
     assert "Insufficient cpu" in error
     assert seconds < 40
 

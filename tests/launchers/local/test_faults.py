@@ -5,145 +5,37 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-from processes import eventually, running
+from saboteur import FEW, FIRST, LAST, LIMIT, Saboteur, nothing_is_left, sabotage, trial
 
-from labkit.campaign import SweepFailed, measure
+from labkit.campaign import measure
 from labkit.errors import LabkitError
-from labkit.launchers import local
+from labkit.launchers.local import attempt, launcher
+from labkit.replicas.events import Barrier, End, Ready, Start, Step
 from labkit.runs import Store
-from labkit.settings import WARM
-from labkit.trials import Trial
 
 pytestmark = [
-    pytest.mark.process, pytest.mark.usefixtures("warm", "once"), pytest.mark.timeout(300),
-]  # fmt: skip
-
-LIMIT = 10
-"""Seconds from a fault to its error."""
-
-
-ENDLESS = {
-    "model": "lenet5",
-    "workers": 2,
-    "batch_size": 32,
-    "learning_rate": 0.01,
-    "steps": 1_000_000,
-    "eval_samples": 0,
-}
-
-
-def trial(framework, **values):
-    """Return a trial that would take hours, if not told otherwise."""
-    return Trial(framework=framework, **ENDLESS | values)
-
-
-class Saboteur:
-    """Watches a trial and does something to it, once, when the moment has come.
-
-    Parameters
-    ----------
-    moment : (str, str)
-        A replica, such as ``worker-0``, and the kind of its event that is waited for.
-    strike : callable
-        Gets the process identifiers of the replicas that have started, by their names.
-    slow : (str, str), optional
-        Likewise a replica and an event: from there on it is held back, so that others get ahead.
-    """
-
-    def __init__(self, moment, strike, slow=None):
-        self.moment, self.strike, self.slow = moment, strike, slow
-        self.pids = {}
-        self.ports = set()
-        self.struck = None
-
-    def __call__(self, event):
-        if event["kind"] == "waiting":
-            return
-        name = f"{event['role']}-{event['index']}"
-        if event["kind"] == "start":
-            self.pids[name] = event["pid"]
-        if self.slow == (name, event["kind"]):
-            threading.Thread(target=hold_back, args=(self.pids[name],), daemon=True).start()
-        if self.struck is None and self.moment == (name, event["kind"]):
-            self.ports = listening(self.pids.values())
-            self.struck = time.monotonic()
-            self.strike(self.pids)
-
-
-def hold_back(pid):
-    """Leave a process a tenth of its time, for as long as it lives."""
-    with contextlib.suppress(ProcessLookupError):
-        while True:
-            os.kill(pid, signal.SIGSTOP)
-            time.sleep(0.09)
-            os.kill(pid, signal.SIGCONT)
-            time.sleep(0.01)
+    pytest.mark.process,
+    pytest.mark.usefixtures("warm", "once"),
+    pytest.mark.timeout(300),
+]
 
 
 def killing(name):
     return lambda pids: os.kill(pids[name], signal.SIGKILL)
 
 
-def listening(pids):
-    """Return the ports on which processes listen."""
-    ports = set()
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            found = psutil.Process(pid).net_connections("tcp")
-            ports |= {c.laddr.port for c in found if c.status == psutil.CONN_LISTEN}
-    return ports
-
-
-def open_sockets():
-    return {c.laddr for c in psutil.Process().net_connections("tcp")}
-
-
-def nothing_is_left(store, saboteur):
-    """Make sure that no process, port or half-written run is left; failed ones are whole."""
-    assert saboteur.pids
-    assert running(saboteur.pids.values()) == []
-    for server in psutil.Process().children():
-        assert server.children(recursive=True) == []
-    for port in saboteur.ports:
-        with socket.create_server(("127.0.0.1", port)):
-            pass
-    assert list((store.root / ".scratch").iterdir()) == []
-    assert list(store.runs()) == []
-
-
-def sabotage(trial, saboteur, store, **options):
-    """Run a trial; return its error, after all the things that hold of any fault."""
-    sockets = open_sockets()
-    with pytest.raises(SweepFailed) as caught:
-        measure([trial], store=store, on_event=saboteur, **options)
-    assert saboteur.struck, caught.value
-    assert time.monotonic() - saboteur.struck < LIMIT
-    assert open_sockets() <= sockets  # none of those that reserved the ports
-    nothing_is_left(store, saboteur)
-    error = str(caught.value)
-    row = store.results([trial]).table.iloc[0]
-    assert row.status == "failed"
-    assert row.error in error
-    assert row[["samples_per_second", "accuracy", "duration_s"]].isna().all()
-    assert (store.failure(trial).directory / "worker-0.log").exists()  # what it printed is kept
-    return error
-
-
 # --- every role, in every phase -------------------------------------------------------------
 
-FIRST, LAST = "worker-0", "worker-1"
 PHASES = {
     # when: what is waited for, who is held back meanwhile, the values of the trial, what is said
-    "before ready": ((None, "start"), None, {}, "before all were ready"),
-    "at the barrier": ((FIRST, "ready"), (LAST, "start"), {}, "at the barrier"),
-    "while training": ((FIRST, "step"), None, {}, "while training"),
-    "at the end": ((FIRST, "end"), (LAST, "barrier"), {"steps": 20}, "at the end"),
+    "before ready": ((None, Start), None, {}, "before all were ready"),
+    "at the barrier": ((FIRST, Ready), (LAST, Start), {}, "at the barrier"),
+    "while training": ((FIRST, Step), None, {}, "while training"),
+    "at the end": ((FIRST, End), (LAST, Barrier), {"steps": FEW}, "at the end"),
 }
 ROLES = [("tensorflow", "server"), ("tensorflow", "worker"),
          ("mxnet", "scheduler"), ("mxnet", "server"), ("mxnet", "worker")]  # fmt: skip
@@ -165,15 +57,15 @@ def test_killed(framework, role, phase, store):
 
 def test_stopped(store):
     """A replica that neither dies nor goes on is found by the deadline."""
-    saboteur = Saboteur((FIRST, "step"), lambda pids: os.kill(pids[FIRST], signal.SIGSTOP))
-    error = sabotage(trial("mxnet"), saboteur, store, deadline=6)
-    assert "did not finish within its deadline of 6 s. Still running: scheduler-0 " in error
+    saboteur = Saboteur((FIRST, Step), lambda pids: os.kill(pids[FIRST], signal.SIGSTOP))
+    error = sabotage(trial("mxnet"), saboteur, store, deadline=9)
+    assert "did not finish within its deadline of 9 s. Still running: scheduler-0 " in error
     assert f"{FIRST} while training" in error
 
 
 def test_told_to_leave(store):
     """A server that others ended in good order has left its workers alone nevertheless."""
-    saboteur = Saboteur((FIRST, "step"), lambda pids: os.kill(pids["server-0"], signal.SIGTERM))
+    saboteur = Saboteur((FIRST, Step), lambda pids: os.kill(pids["server-0"], signal.SIGTERM))
     error = sabotage(trial("tensorflow"), saboteur, store)
     assert "server 0 left before the workers had finished" in error
 
@@ -188,7 +80,7 @@ def test_told_to_leave(store):
 ])  # fmt: skip
 def test_port_taken(framework, role, says, store, monkeypatch):
     """Whoever has a replica's port in spite of our reserving it, the error says so."""
-    reserve = local._reserved_hosts
+    reserve = launcher.reserved_hosts
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
 
@@ -197,8 +89,8 @@ def test_port_taken(framework, role, says, store, monkeypatch):
             with reserve(roles) as hosts:
                 yield hosts | {role: [f"127.0.0.1:{port}", *hosts[role][1:]]}
 
-        monkeypatch.setattr(local, "_reserved_hosts", reserve_badly)
-        saboteur = Saboteur((f"{role}-0", "start"), lambda pids: None)
+        monkeypatch.setattr(launcher, "reserved_hosts", reserve_badly)
+        saboteur = Saboteur((f"{role}-0", Start), lambda pids: None)
         error = sabotage(trial(framework), saboteur, store)
     assert f"{role} 0 failed before all were ready" in error
     assert says in error
@@ -231,7 +123,7 @@ def little_memory():
 
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_out_of_memory(framework, store, little_memory):
-    saboteur = Saboteur((LAST, "start"), lambda pids: little_memory(str(pids[LAST])))
+    saboteur = Saboteur((LAST, Start), lambda pids: little_memory(str(pids[LAST])))
     error = sabotage(trial(framework, batch_size=512), saboteur, store)
     assert "worker 1 was killed by the kernel before all were ready, because memory ran" in error
 
@@ -260,8 +152,8 @@ def fill(disk):
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_disk_full(framework, small_disk):
     store = Store(small_disk / "runs")
-    saboteur = Saboteur((None, "start"), lambda pids: fill(small_disk))
-    saboteur.moment = ({"tensorflow": "server-0", "mxnet": "scheduler-0"}[framework], "start")
+    saboteur = Saboteur((None, Start), lambda pids: fill(small_disk))
+    saboteur.moment = ({"tensorflow": "server-0", "mxnet": "scheduler-0"}[framework], Start)
     with pytest.raises(LabkitError) as caught:
         measure([trial(framework)], store=store, on_event=saboteur)
     assert time.monotonic() - saboteur.struck < LIMIT
@@ -279,12 +171,12 @@ def test_a_disk_that_fills_is_noticed_before_a_log_breaks(store, monkeypatch):
     least = 1 << 60  # more than any disk has
 
     def fill_up(pids):
-        monkeypatch.setattr(local, "LEAST_ROOM", least)
+        monkeypatch.setattr(attempt, "LEAST_ROOM", least)
 
-    saboteur = Saboteur((FIRST, "step"), fill_up)
+    saboteur = Saboteur((FIRST, Step), fill_up)
     with pytest.raises(LabkitError, match="is full"):
         measure([trial("mxnet")], store=store, on_event=saboteur)
-    assert time.monotonic() - saboteur.struck < 3
+    assert time.monotonic() - saboteur.struck < LIMIT
     nothing_is_left(store, saboteur)
 
 
@@ -295,110 +187,21 @@ def test_a_disk_that_fills_is_noticed_before_a_log_breaks(store, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "spoil", "says"),
     [
-        ("barrier", lambda lines: lines[-1][:30], "is cut off or garbled"),
-        ("barrier", lambda lines: lines[-1], "has event 2 twice; due was 3"),
-        ("ready", lambda lines: lines[-1].replace('"seq": 1', '"seq": 9'), "event 9 after a gap"),
+        (Barrier, lambda lines: lines[-1][:30], "is cut off or garbled"),
+        (Barrier, lambda lines: lines[-1], "has event 2 twice; due was "),
+        (Ready, lambda lines: lines[-1].replace('"seq": 1', '"seq": 9'), "event 9 after a gap"),
     ],
 )
 def test_spoilt_events(framework, kind, spoil, says, store):
     """A trial that ran to its end is no result if its events do not add up."""
-    spoilt = trial(framework, steps=20)
+    spoilt = trial(framework, steps=FEW)
     log = store.root / ".scratch" / spoilt.name / f"{FIRST}.log"
 
     def strike(pids):
-        lines = [line for line in log.read_text().splitlines(True) if kind in line]
+        lines = [line for line in log.read_text().splitlines(True) if kind.kind in line]
         with log.open("a") as file:
             file.write(spoil(lines))
 
     error = sabotage(spoilt, Saboteur((FIRST, kind), strike), store)
     assert says in error
     assert "worker 0: line" in error
-
-
-# --- labkit itself --------------------------------------------------------------------------
-
-
-def follow(labkit, saboteur):
-    for event in labkit.events():
-        saboteur(event)
-    assert saboteur.struck, labkit.errors.read_text()
-    return labkit.wait()
-
-
-MOMENTS = {
-    "before ready": ((FIRST, "start"), None, {}),
-    "at the barrier": ((FIRST, "ready"), (LAST, "start"), {}),
-    "while training": ((FIRST, "step"), None, {}),
-    "at the end": ((FIRST, "end"), (LAST, "barrier"), {"steps": 20}),
-}
-
-
-@pytest.mark.parametrize(("framework", "phase"), [
-    *(("mxnet", phase) for phase in MOMENTS), ("tensorflow", "while training"),
-])  # fmt: skip
-def test_labkit_killed(framework, phase, start_labkit, tmp_path):
-    """The warm process, which is not labkit's own here, clears up after it, and lives on."""
-    moment, slow, values = MOMENTS[phase]
-    labkit = start_labkit(framework=framework, **ENDLESS | values)
-    saboteur = Saboteur(moment, lambda pids: labkit.signal(signal.SIGKILL), slow)
-    assert follow(labkit, saboteur) == -signal.SIGKILL
-    scratch = tmp_path / "runs" / ".scratch"
-    eventually(lambda: not running(saboteur.pids.values()) and not any(scratch.iterdir()), LIMIT)
-    nothing_is_left(Store(tmp_path / "runs"), saboteur)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_labkit_ended_with_a_warm_process_of_its_own(number, start_labkit, tmp_path, monkeypatch):
-    monkeypatch.delenv(WARM)
-    labkit = start_labkit(framework="mxnet", **ENDLESS)
-    family = []
-
-    def strike(pids):
-        family.extend(labkit.family())
-        labkit.signal(number)
-
-    saboteur = Saboteur((FIRST, "step"), strike)
-    assert follow(labkit, saboteur) == -number
-    assert len(family) == 1 + 1 + 2 + 2  # the warm process, a scheduler, servers, workers
-    scratch = tmp_path / "runs" / ".scratch"
-    eventually(lambda: not running(family) and not any(scratch.iterdir()), LIMIT)
-    nothing_is_left(Store(tmp_path / "runs"), saboteur)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_labkit_ended_during_the_import(number, start_labkit, tmp_path, monkeypatch):
-    monkeypatch.delenv(WARM)
-    labkit = start_labkit(framework="tensorflow", **ENDLESS)
-    eventually(lambda: labkit.family("forkserver.py"), 30)
-    time.sleep(1)  # of the many that it takes
-    family = labkit.family()
-    labkit.signal(number)
-    assert labkit.wait() == -number
-    eventually(lambda: not running(family), LIMIT)
-    store = Store(tmp_path / "runs")
-    with store.claim(trial("tensorflow")):  # the next one removes what a SIGKILL leaves here
-        pass
-    assert list((store.root / ".scratch").iterdir()) == []
-    assert list(store.runs()) == []
-
-
-@pytest.mark.parametrize(("framework", "presses"), [("tensorflow", 1), ("mxnet", 1), ("mxnet", 2)])
-def test_ctrl_c(framework, presses, start_labkit, tmp_path):
-    def strike(pids):
-        for _ in range(presses):
-            labkit.signal(signal.SIGINT)
-            time.sleep(0.2)
-
-    labkit = start_labkit(framework=framework, **ENDLESS | {"steps": [10, 1_000_000]})
-    saboteur = Saboteur(None, strike)
-    for event in labkit.events():
-        if event["kind"] == "step" and event["steps"] > 10:
-            saboteur.moment = (f"{event['role']}-{event['index']}", "step")
-        saboteur(event)
-    assert labkit.wait() == -signal.SIGINT
-    assert time.monotonic() - saboteur.struck < LIMIT
-    eventually(lambda: not running(saboteur.pids.values()), LIMIT)
-    store = Store(tmp_path / "runs")
-    assert [run.trial for run in store.runs()] == [trial(framework, steps=10)]
-    assert list((store.root / ".scratch").iterdir()) == []
-    assert "KeyboardInterrupt" in labkit.errors.read_text()

@@ -1,0 +1,105 @@
+"""``labkit figure``: the same bytes as a notebook keeps, and general figures."""
+
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from tidy_tables import steps, trials
+
+from labkit import settings, show
+from labkit.book.plan import home
+from labkit.cli import figure as figure_module
+from labkit.cli import main
+from labkit.runs.tables import modernise
+
+
+@pytest.fixture
+def labkit(tmp_path, monkeypatch):
+    """Call the command, with outputs of its own."""
+    monkeypatch.setenv("LABKIT_OUTPUTS", str(tmp_path / "outputs"))
+    return lambda *words: CliRunner().invoke(main, list(words), prog_name="labkit")
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Have some made-up runs be those that were kept, in another order than they were measured."""
+    table = trials(
+        workers=(1, 2), batch_sizes=(128, 512), initializers=("default", "uniform"), repeats=2
+    ).assign(eval_samples=0)
+    made = {"trials": table, "steps": steps(table)}
+    tables = {name: t.sample(frac=1, random_state=1) for name, t in made.items()}
+    monkeypatch.setattr(figure_module, "read_table", lambda name, *_: tables[name])
+    return SimpleNamespace(table=made["trials"], steps=made["steps"])
+
+
+@pytest.mark.parametrize("number", ["6.1b-initializer", "6.3", "6.5b"])
+def test_the_command_draws_what_a_notebook_keeps(labkit, kept, tmp_path, monkeypatch, number):
+    book = home("tiny") / "figures"
+    monkeypatch.setenv(settings.FIGURES, str(book))
+    table = kept.table
+    rates = number in ("6.3", "6.5b")
+    table = table[table["initializer"] == "default"] if rates else table
+    size = {"6.5b": [128, 512]}.get(number, [512])
+    show(number, SimpleNamespace(table=table[table["batch_size"].isin(size)], steps=kept.steps))
+
+    drawn = labkit("figure", number, "--profile", "tiny", "--output", str(tmp_path / "out"))
+    assert drawn.exit_code == 0, drawn.output
+    for suffix in ("svg", "png"):
+        mine = (tmp_path / "out" / f"figure-{number}.{suffix}").read_bytes()
+        assert mine == (book / f"{number}.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("number", ["5", "6.1b-initializer", "6.2a", "6.3", "6.10b"])
+def test_published_figures_are_drawn_whatever_their_columns_were_called(labkit, tmp_path, number):
+    drawn = labkit("figure", number, "--reference", "--output", str(tmp_path))
+    assert drawn.exit_code == 0, drawn.output
+    svg, png = map(str, (tmp_path / f"figure-{number}.svg", tmp_path / f"figure-{number}.png"))
+    assert drawn.output.split() == [svg, png]
+
+
+def test_former_column_names_are_translated():
+    table = trials().rename(columns={"oversubscribed": "time_shared", "variation": "steadiness"})
+    assert list(modernise(table).columns) == list(trials().columns)
+    assert modernise(trials()).equals(trials())
+
+
+def test_a_figure_of_the_thesis_with_other_settings(labkit, kept, tmp_path):
+    refused = labkit("figure", "6.4a", "--workers=1")
+    assert "batch_size 256" in refused.output
+    drawn = labkit("figure", "6.4a", "--batch-size=128", f"--output={tmp_path}")
+    assert drawn.exit_code == 0, drawn.output
+    assert b"6.4a Throughput, CNN, batch 128" in (tmp_path / "figure-6.4a.svg").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["throughput", "speedup", "epoch-time", "learning-curve"])
+def test_general_figures_of_selected_runs(labkit, kept, tmp_path, kind):
+    drawn = labkit("figure", kind, "--batch-size=128,512", "--workers=1", "--workers=2",
+                   "--initializer=uniform", "--panels=batch-size",
+                   f"--output={tmp_path}/one.svg")  # fmt: skip
+    assert drawn.exit_code == 0, drawn.output
+    assert [path.name for path in tmp_path.glob("one*")] == ["one.svg"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("6.33",), ["did you mean '6.3'"]),
+        (("throughputs",), ["did you mean 'throughput'"]),
+        (("throughput", "--lines=batch_size"), ["initializer: ", "--initializer ", "--lines"]),
+        (("throughput", "--panels=batchsize"), ["panels: ", "did you mean 'batch_size'"]),
+        (("throughput", "--workers=7"), ["workers: 7 is in none of the trials, only 1, 2"]),
+        (("throughput", "--workers=x"), ["--workers: x; allowed: numbers"]),
+        (("throughput", "--profile=laptop"), ["--profile: only for figures of the thesis"]),
+        (("6.3", "--lines=workers"), ["--lines: figure 6.3", "throughput, speedup"]),
+        (("6.4a",), ["batch_size 256", "--profile NAME"]),
+        (("6.3", "--profile=none"), ["has no figure 6.3", "labkit reproduce --profile none"]),
+        (("learning-curve", "--x=update"), ["did you mean 'updates'"]),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_clear_error(labkit, kept, tmp_path, words, said):
+    refused = labkit("figure", *words, "--output", str(tmp_path / "out"))
+    assert refused.exit_code == 1, refused.output
+    for piece in said:
+        assert piece in refused.output
+    assert "Traceback" not in refused.output
+    assert not (tmp_path / "out").exists()
