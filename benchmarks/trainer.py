@@ -35,11 +35,12 @@ def plain(trial):
     core = min(os.sched_getaffinity(0))
     command = [
         sys.executable, PLAIN, trial.framework, f"--model={trial.model}",
+        f"--dataset={trial.dataset}",
         f"--batch-size={trial.batch_size}", f"--learning-rate={trial.learning_rate}",
         f"--steps={trial.steps}", "--eval-samples=0", f"--data={data_directory()}",
     ]  # fmt: skip
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True,
+        command, stdout=subprocess.PIPE, text=True, check=True,
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])["batches_per_second"]
