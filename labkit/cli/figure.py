@@ -64,7 +64,7 @@ def figure(
     output: Path,
     **options: Any,
 ) -> None:
-    """Draw a figure: one of the thesis's, 5 to 6.10b, or a general one."""
+    """Draw one of the thesis's figures, or a general one."""
     style = {name: options.pop(name) for name in ("x", "lines", "panels", "title")}
     style = {name: value for name, value in style.items() if value is not None}
     for name in ("lines", "panels"):
