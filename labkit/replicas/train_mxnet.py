@@ -102,7 +102,7 @@ class Worker(loop.Network):
         module = getattr(self.module, "_curr_module", self.module)
         return [arrays[0] for arrays in module._exec_group.grad_arrays]
 
-    def train(self, inputs, labels) -> tuple[float, float]:
+    def train(self, inputs, labels):
         batch = self._batch(inputs, labels)
         self.module.forward_backward(batch)
         if self.clip_norm:

@@ -89,14 +89,14 @@ class Worker(loop.Network):
             while len(session.run(uninitialized)):
                 time.sleep(0.05)
 
-    def _step(self, inputs, labels, rate: float) -> tuple[float, float]:
+    def _step(self, inputs, labels, rate: float):
         _, loss, hits = self.session.run(
             [self.update, self.loss, self.hit_share],
             {self.inputs: inputs, self.labels: labels, self.rate: rate},
         )
         return float(loss), float(hits)
 
-    def train(self, inputs, labels) -> tuple[float, float]:
+    def train(self, inputs, labels):
         return self._step(inputs, labels, self.learning_rate)
 
     def warm_up(self, inputs, labels) -> None:
