@@ -194,7 +194,7 @@ def test_a_disk_that_fills_is_noticed_before_a_log_breaks(store, monkeypatch):
 )
 def test_spoilt_events(framework, kind, spoil, says, store):
     """A trial that ran to its end is no result if its events do not add up."""
-    spoilt = trial(framework, steps=FEW)
+    spoilt = trial(framework, steps=20)
     log = store.root / ".scratch" / spoilt.name / f"{FIRST}.log"
 
     def strike(pids):
