@@ -142,7 +142,7 @@ def _run_missing(
         def run(trial: Trial) -> None:
             def show(event: Event | Notice) -> None:
                 progress.event(trial, event)
-                if on_event:
+                if on_event is not None:
                     on_event(event)
 
             progress.begin(trial)

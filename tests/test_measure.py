@@ -40,7 +40,7 @@ def test_results(framework, store, tmp_path, tensorboard_scalars):
     assert row.cpu_ms_per_step > 1
     assert row.peak_memory_mb > 100
     assert row.inference_per_second > 10
-    assert f", {framework} " in row.versions
+    assert f", {framework} " in f", {row.versions}"
     assert row.overloaded == math.isnan(row.samples_per_second)
     if not row.overloaded:
         assert row.window_s <= row.duration_s
