@@ -12,8 +12,9 @@ help: ## list what can be made
 
 setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the interpreter)
 
-test: $(READY) ## run the tests
-	$(BIN)/python -m pytest
+test: $(READY) ## run the tests: first those that compute alone, on all cores
+	$(BIN)/python -m pytest -m unit --numprocesses auto
+	$(BIN)/python -m pytest -m "not unit"
 
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)

@@ -20,8 +20,6 @@ ADMIN = "LABKIT_TEST_CLUSTER"
 
 HOW = f"{ADMIN}=/path/to/admin.kubeconfig make test (docs/kubernetes.md)"
 
-TESTS = pytest.StashKey[Counter]()
-SECONDS = pytest.StashKey[Counter]()
 LEFT_OUT = pytest.StashKey[int]()
 
 
@@ -64,22 +62,29 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    """Add up what each kind takes; a test counts once, its fixtures' time is its own."""
-    stash = item.config.stash
-    tests, seconds = stash.setdefault(TESTS, Counter()), stash.setdefault(SECONDS, Counter())
-    seconds[kind_of(item)] += call.duration
-    tests[kind_of(item)] += call.when == "setup"
-    return (yield)
+class Times:
+    """Adds up what each kind of tests takes, wherever the tests run, and says it in one line."""
+
+    def __init__(self):
+        self.tests, self.seconds = Counter(), Counter()
+
+    def pytest_runtest_logreport(self, report):
+        """Take a test's set-up, call or clean-up; a fixture's time is the test's that needs it."""
+        for kind in KINDS:
+            if kind in report.keywords:
+                self.seconds[kind] += report.duration
+                self.tests[kind] += report.when == "setup"
+
+    def pytest_terminal_summary(self, terminalreporter, config):
+        """Say how long each kind took, and what was left out."""
+        parts = [f"{k} {self.tests[k]} tests in {self.seconds[k]:.0f} s" for k in self.tests]
+        left_out = config.stash.get(LEFT_OUT, 0)
+        if left_out:
+            parts.append(f"cluster {left_out} tests left out: {HOW} runs them")
+        if parts:
+            terminalreporter.write_line(", ".join(parts))
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    """Say in one line how long each kind took, and what was left out."""
-    tests, seconds = config.stash.get(TESTS, Counter()), config.stash.get(SECONDS, Counter())
-    parts = [f"{kind} {tests[kind]} tests in {seconds[kind]:.0f} s" for kind in tests]
-    left_out = config.stash.get(LEFT_OUT, 0)
-    if left_out:
-        parts.append(f"cluster {left_out} tests left out: {HOW} runs them")
-    if parts:
-        terminalreporter.write_line(", ".join(parts))
+def pytest_configure(config):
+    """Listen to what becomes of the tests."""
+    config.pluginmanager.register(Times())
