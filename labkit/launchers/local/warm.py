@@ -80,12 +80,21 @@ class WarmProcesses:
         with _locked(path.with_suffix(".lock")):
             connection = socket.socket(socket.AF_UNIX)
             try:
-                connection.connect(str(path))
-            except OSError:
-                path.unlink(missing_ok=True)
-                self._start(program, threads, path)
-                connection.connect(str(path))
+                self._connect(connection, path, program, threads)
+            except BaseException:
+                connection.close()
+                raise
         return connection
+
+    def _connect(
+        self, connection: socket.socket, path: Path, program: Program, threads: int
+    ) -> None:
+        try:
+            connection.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            self._start(program, threads, path)
+            connection.connect(str(path))
 
     def _start(self, program: Program, threads: int, path: Path) -> None:
         environment = os.environ | {

@@ -10,7 +10,7 @@ from labkit.trials.frameworks import FRAMEWORKS
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory, own_place):
+def imported(tmp_path_factory, own_directories):
     """Have the trainer imported; what it does when it is run is still open."""
     folder = tmp_path_factory.mktemp("trainer")
     made_trainer.write(folder)
