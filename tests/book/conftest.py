@@ -3,7 +3,7 @@
 import pytest
 from tiny import FIGURE, KERNEL, TRIAL, write
 
-from labkit.book import notebook
+from labkit.book import notebook, pages
 from labkit.settings import OUTPUTS
 
 
@@ -28,3 +28,10 @@ def rendered(tmp_path, monkeypatch):
 def kernels(warm):
     """Import once what the kernels of all tests need."""
     warm.connect(notebook.KERNEL, 1).close()
+
+
+@pytest.fixture(autouse=True)
+def code_as_it_is():
+    """Leave no hash of code that a test has pretended."""
+    yield
+    pages.code_hash.cache_clear()
