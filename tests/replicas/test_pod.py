@@ -24,7 +24,6 @@ pytestmark = pytest.mark.process
 TRAINER = """
 import argparse, json, os, signal, sys, threading, time
 
-pytestmark = pytest.mark.process
 parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")

@@ -21,8 +21,6 @@ from labkit.trials.models import MODELS, Model
 
 pytestmark = pytest.mark.unit
 
-pytestmark = pytest.mark.unit
-
 GOOD = {
     "framework": "mxnet",
     "model": "lenet5",

@@ -22,8 +22,6 @@ from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.unit
 
-pytestmark = pytest.mark.unit
-
 DEFAULT = Settings()
 
 
