@@ -15,7 +15,7 @@ METRIC = "accuracy"
 EVAL_BATCH = 100
 
 def mxnet(mx, images):
-    raise NotImplementedError
+    return mx.sym.FullyConnected(images, num_hidden=10)
 '''
 
 
