@@ -166,7 +166,7 @@ def test_interrupted(namespace, start_labkit):
     for _ in labkit.events():
         pass
     labkit.wait()
-    eventually(lambda: namespace.left() == [], 30)
+    eventually(lambda: namespace.left() == [])
 
 
 def test_reproduce_interrupted(namespace, tmp_path):
