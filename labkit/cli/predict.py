@@ -19,15 +19,7 @@ COLUMNS = ("workers", "throughput", "low", "high", "limit")
 examples:
   labkit predict mine.csv                          up to four times the most measured
   labkit predict mine.csv --until 64 --format csv
-  labkit predict mine.csv --workers 10 --workers 25 --efficiency 0.7
-
-MINE.CSV has a line for each number of workers measured:
-
-\b
-  workers,throughput
-  1,22.3
-  2,45.1
-  4,46.6"""
+  labkit predict mine.csv --workers 10 --workers 25 --efficiency 0.7"""
 )
 @click.argument("points", metavar="MINE.CSV", type=click.Path(path_type=Path))
 @click.option("--until", type=int, help="Up to how many.  [default: 4 times the most measured]")
@@ -47,7 +39,8 @@ def predict(
 ) -> None:  # fmt: skip
     """Predict the throughput of more workers from a few.
 
-    The unit of the throughput is yours. The intervals grow fast beyond what was measured: where
+    MINE.CSV has the columns workers and throughput, and a line for each number of workers that
+    was measured; two are enough, three say much more. The unit of the throughput is yours. The intervals grow fast beyond what was measured: where
     the points show no bend, they say how far that can be trusted.
     """
     from labkit.prediction import predict
