@@ -40,8 +40,9 @@ def predict(
     """Predict the throughput of more workers from a few.
 
     MINE.CSV has the columns workers and throughput, and a line for each number of workers that
-    was measured; two are enough, three say much more. The unit of the throughput is yours. The intervals grow fast beyond what was measured: where
-    the points show no bend, they say how far that can be trusted.
+    was measured; two are enough, three say much more. The unit of the throughput is yours. The
+    intervals grow fast beyond what was measured: where the points show no bend, they say how far
+    that can be trusted.
     """
     from labkit.prediction import predict
 
