@@ -144,7 +144,8 @@ def cores() -> Check:
         "cores",
         True,
         found,
-        f"Up to {usable} workers are measured as scaling; more share cores, and are marked so.",
+        f"Up to {usable} workers and dedicated servers are measured as scaling; more share cores, "
+        "and are marked so.",
     )
 
 

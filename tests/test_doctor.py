@@ -96,7 +96,7 @@ def test_a_busy_machine_is_noted(machine):
 
 
 def test_cores_bound_what_is_measured(machine):
-    assert "Up to 8 workers" in doctor.cores().advice
+    assert "Up to 8 workers and dedicated servers" in doctor.cores().advice
     machine.setattr(os, "sched_getaffinity", lambda _: {3, 5})
     assert "2 of 8 processors" in doctor.cores().found
     assert "Up to 2 workers" in doctor.cores().advice
