@@ -104,6 +104,7 @@ def _trial(run: Run) -> dict[str, Any]:
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
+        "steal_cpu": record.get("steal_cpu", math.nan),
     }
 
 

@@ -30,7 +30,7 @@ TRAINER = "labkit/replicas/{}"
 MODEL = "model.py"
 """The model's file, whatever its name."""
 
-AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
+AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py", "cgroups.py")
 """What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
