@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 import subprocess
 from pathlib import Path
@@ -17,11 +16,11 @@ from labkit.settings import REPOSITORY
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Return host, processor, cores this process may use, memory in bytes, and system."""
+    """Return host, processor, cores that workers can have, memory in bytes, and system."""
     return {
         "host": platform.node(),
         "cpu_model": _cpu_model(),
-        "cores": cores.count(os.sched_getaffinity(0)),
+        "cores": cores.usable(),
         "memory": psutil.virtual_memory().total,
         "system": platform.platform(),
     }

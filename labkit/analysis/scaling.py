@@ -66,8 +66,8 @@ def speedups(
 ) -> pd.DataFrame:
     """Compare each configuration's throughput with that of the same with one worker.
 
-    Oversubscribed configurations are left out: with more workers than cores a machine cannot show
-    how a job scales.
+    Oversubscribed configurations are left out: with fewer cores than workers and servers need, a
+    machine cannot show how a job scales.
 
     Parameters
     ----------

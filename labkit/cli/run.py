@@ -61,7 +61,8 @@ def summary(row: Any, evals: Any) -> str:
             f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
         )
     else:
-        shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+        shared = "   (oversubscribed: more workers and servers than cores)"
+        shared = shared if row.oversubscribed else ""
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
         lines.append(
             f"throughput {row.batches_per_second:.2f} batches/s, "

@@ -12,6 +12,7 @@ import numpy as np
 from labkit import analysis
 from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
 from labkit.runs.run import Run
+from labkit.trials.demand import cores_needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,7 @@ def _trial(run: Run) -> dict[str, Any]:
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
         "cores": machine["cores"],
         "oversubscribed": record.get(
-            "oversubscribed", trial.workers * trial.threads > machine["cores"]
+            "oversubscribed", cores_needed(trial) > machine["cores"]
         ),
         "overloaded": bool(record.get("overloaded")),
     }
@@ -103,6 +104,7 @@ def _trial(run: Run) -> dict[str, Any]:
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
+        "steal_cpu": record.get("steal_cpu", math.nan),
     }
 
 

@@ -73,6 +73,20 @@ def test_time_sharing_is_told(workers, threads, shared, store):
     assert bool(store.results().table.oversubscribed[0]) is shared
 
 
+@pytest.mark.parametrize(("servers", "shared"), [(1, False), (2, False), (3, True)])
+def test_dedicated_servers_need_cores(servers, shared, store):
+    """The machine has four: two workers leave two to servers, whatever the framework."""
+    made_runs.add(store, made_runs.trial(framework="tensorflow", servers=servers))
+    assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+def test_servers_beside_workers_share_their_cores(store):
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4))
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4, servers=1))
+    table = store.results().table.set_index("servers")
+    assert table.oversubscribed.to_dict() == {4: False, 1: True}
+
+
 @pytest.mark.parametrize("status", ["failed", "diverged"])
 def test_no_number_without_success(status, store):
     trial = made_runs.trial()

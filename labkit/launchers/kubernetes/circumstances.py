@@ -65,10 +65,10 @@ class Node:
         """How many it has."""
         return self.pods[0].machine.cores
 
-    @property
-    def workers(self) -> int:
-        """How many workers trained on it."""
-        return sum(record.pod.component == "worker" for record in self.pods)
+    def cores_needed(self, trial: Trial) -> int:
+        """Return how many cores the workers and dedicated servers on it keep busy."""
+        each = {"worker": trial.threads, "server": 1}
+        return sum(each.get(record.pod.component, 0) for record in self.pods)
 
     def measure_load(self) -> None:
         """Measure its load while its workers trained: ours, and all others'.
@@ -99,7 +99,7 @@ def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str,
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
         "startup_s": max(t for r in records for t in r.barriers) - submission.submitted,
         "machine": nodes[0].machine | {"host": ", ".join(node.name for node in nodes)},
-        "oversubscribed": any(node.workers * trial.threads > node.cores for node in nodes),
+        "oversubscribed": any(node.cores_needed(trial) > node.cores for node in nodes),
         "own_cpu": round(max(node.own for node in nodes), 3),
         "other_cpu": round(max(node.other for node in nodes), 3),
         "overloaded": any(is_overloaded(node.own, node.other, node.cores) for node in nodes),
