@@ -106,7 +106,10 @@ def measure(
             f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
         )
     found = known | new
-    return Results([found[trial] for trial in sweep], _note(known, new))
+    note = _note(known, new)
+    if not force and (others := store.set_aside(missing)):
+        note += f"; {others}"
+    return Results([found[trial] for trial in sweep], note)
 
 
 def _note(known: Mapping[Trial, Run], new: Mapping[Trial, Run]) -> str:

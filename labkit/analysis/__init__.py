@@ -9,10 +9,17 @@ from labkit.analysis.equations import (
     speedup,
 )
 from labkit.analysis.intervals import Interval, interval, speedup_interval
-from labkit.analysis.scaling import configuration, speedups, summarise
+from labkit.analysis.scaling import (
+    CIRCUMSTANCES,
+    configuration,
+    settled,
+    speedups,
+    summarise,
+)
 from labkit.analysis.window import Progress, Window, window
 
 __all__ = [
+    "CIRCUMSTANCES",
     "Interval",
     "MetricError",
     "Progress",
@@ -23,6 +30,7 @@ __all__ = [
     "entropy",
     "interval",
     "perplexity",
+    "settled",
     "speedup",
     "speedup_interval",
     "speedups",

@@ -11,8 +11,8 @@ import pytest
 from made_cgroups import Hierarchies, limit
 from processes import REPOSITORY
 
-from labkit import provenance
 from labkit.launchers.load import Load
+from labkit.provenance import machine
 from labkit.replicas import cgroups, cores
 
 
@@ -26,9 +26,9 @@ def eight_cores(tmp_path, monkeypatch):
     """Have a process that may use eight processors, each a core."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
-    provenance.machine.cache_clear()
+    machine.cache_clear()
     yield
-    provenance.machine.cache_clear()
+    machine.cache_clear()
 
 
 @pytest.mark.unit
@@ -46,7 +46,7 @@ def test_without_groups_there_is_no_limit(hierarchies, eight_cores):
 def test_a_quota_of_version_2(told, usable, hierarchies, eight_cores):
     limit(hierarchies.mount(), cpu__max=told)
     assert cores.usable() == usable
-    assert provenance.machine()["cores"] == usable
+    assert machine()["cores"] == usable
 
 
 @pytest.mark.unit

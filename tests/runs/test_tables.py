@@ -21,7 +21,7 @@ COLUMNS = {
     "duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
     "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
     "perplexity", "inference_per_second", "cores", "oversubscribed", "overloaded", "started",
-    "host", "cpu_model", "revision", "versions", "load_before", "load_after",
+    "host", "cpu_model", "revision", "code", "versions", "load_before", "load_after",
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def test_a_row_worked_out_by_hand(store):
     table = store.results([trial]).table
     assert set(table) >= COLUMNS
     row = table.iloc[0]
-    assert row.trial == trial.name
+    assert row.trial.startswith(trial.name)
     assert row.identity == trial.identity
     assert (row.status, row.error, row.overloaded) == ("finished", None, False)
     # Worker 0 takes 100 steps of 50 images in 10 s, worker 1 half of that.

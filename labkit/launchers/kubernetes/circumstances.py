@@ -87,8 +87,13 @@ class Node:
             self.other = float(max(busy - own, 0.0) / seconds)
 
 
-def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str, Any]:
-    """Return the circumstances of a run, from the whole logs of its pods."""
+def record(
+    submission: Submission, cluster: str, pods: Iterable[Pod], logs: Logs
+) -> dict[str, Any]:
+    """Return the circumstances of a run, from the whole logs of its pods.
+
+    Its machine is the cluster, by its address: on which nodes a trial's pods are is chance.
+    """
     trial = submission.trial
     records = [_read(pod, logs, trial) for pod in pods]
     nodes = _by_node(records)
@@ -98,7 +103,7 @@ def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str,
         "launcher": "kubernetes",
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
         "startup_s": max(t for r in records for t in r.barriers) - submission.submitted,
-        "machine": nodes[0].machine | {"host": ", ".join(node.name for node in nodes)},
+        "machine": nodes[0].machine | {"host": cluster},
         "oversubscribed": any(node.cores_needed(trial) > node.cores for node in nodes),
         "own_cpu": round(max(node.own for node in nodes), 3),
         "other_cpu": round(max(node.other for node in nodes), 3),
