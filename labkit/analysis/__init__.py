@@ -8,7 +8,12 @@ from labkit.analysis.equations import (
     perplexity,
     speedup,
 )
-from labkit.analysis.intervals import Interval, interval, speedup_interval
+from labkit.analysis.intervals import (
+    Interval,
+    geometric_interval,
+    interval,
+    speedup_interval,
+)
 from labkit.analysis.scaling import configuration, speedups, summarise
 from labkit.analysis.window import Progress, Window, window
 
@@ -21,6 +26,7 @@ __all__ = [
     "batches_per_second",
     "configuration",
     "entropy",
+    "geometric_interval",
     "interval",
     "perplexity",
     "speedup",

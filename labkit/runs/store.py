@@ -21,7 +21,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -109,8 +109,14 @@ class Store:
             return None
 
     @contextlib.contextmanager
-    def claim(self, trial: Trial) -> Iterator[Path]:
+    def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
         """Hold the sole right to run a trial; gives an empty directory to run it in.
+
+        Parameters
+        ----------
+        trial : Trial
+        on_wait : callable
+            Called before waiting for somebody else who holds it.
 
         Raises
         ------
@@ -118,7 +124,11 @@ class Store:
             If the directory cannot be written or has too little room, now or later on.
         """
         with _lock(self.root, self.name(trial)) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                fcntl.flock(lock, fcntl.LOCK_EX)
             self._clean_up()
             scratch = self.root / ".scratch" / self.name(trial)
             shutil.rmtree(scratch, ignore_errors=True)
