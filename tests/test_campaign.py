@@ -202,10 +202,10 @@ def test_each_call_ends_with_one_line(store, capsys, monkeypatch, tmp_path):
         note = measured(store, 1, 4).note
         assert capsys.readouterr().err.splitlines()[-1] == note
     monkeypatch.setenv(PROGRESS, str(tmp_path / "report"))
-    measured(store, 1, 4)
+    runs = measured(store, 1, 4).runs
     assert capsys.readouterr().err == ""
     *_, last = (tmp_path / "report").read_text().splitlines()
-    one, four = (f"{made_runs.trial(seed=seed).name}-place" for seed in (1, 4))
+    one, four = (run.directory.name for run in runs)
     assert json.loads(last)["tally"] == {
         "run": [four], "reused": [one], "diverged": [], "overloaded": [four], "unjudged": [],
     }  # fmt: skip

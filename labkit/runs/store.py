@@ -112,11 +112,7 @@ class Store:
     def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
         """Hold the sole right to run a trial; gives an empty directory to run it in.
 
-        Parameters
-        ----------
-        trial : Trial
-        on_wait : callable
-            Called before waiting for somebody else who holds it.
+        If somebody else holds it, this waits, after a call of `on_wait`.
 
         Raises
         ------
@@ -124,11 +120,7 @@ class Store:
             If the directory cannot be written or has too little room, now or later on.
         """
         with _lock(self.root, self.name(trial)) as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_wait()
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            _hold(lock, on_wait)
             self._clean_up()
             scratch = self.root / ".scratch" / self.name(trial)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -210,6 +202,14 @@ def _lock(root: Path, name: str) -> IO[str]:
         raise LabkitError(
             f"{root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory that can."
         ) from None
+
+
+def _hold(lock: IO[str], on_wait: Callable[[], object]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        on_wait()
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
