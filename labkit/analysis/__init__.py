@@ -8,7 +8,12 @@ from labkit.analysis.equations import (
     perplexity,
     speedup,
 )
-from labkit.analysis.intervals import Interval, interval, speedup_interval
+from labkit.analysis.intervals import (
+    Interval,
+    geometric_interval,
+    interval,
+    speedup_interval,
+)
 from labkit.analysis.scaling import (
     CIRCUMSTANCES,
     configuration,
@@ -28,6 +33,7 @@ __all__ = [
     "batches_per_second",
     "configuration",
     "entropy",
+    "geometric_interval",
     "interval",
     "perplexity",
     "settled",

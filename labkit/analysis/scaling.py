@@ -6,10 +6,23 @@ import math
 from typing import TYPE_CHECKING
 
 from labkit.analysis.equations import MetricError
-from labkit.analysis.intervals import Interval, interval, speedup_interval
+from labkit.analysis.intervals import (
+    Interval,
+    geometric_interval,
+    interval,
+    speedup_interval,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+POSITIVE = frozenset(
+    {
+        "batches_per_second", "samples_per_second", "inference_per_second", "epoch_s",
+        "duration_s", "window_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "perplexity",
+    }
+)  # fmt: skip
+"""Columns of rates, times and the like, which are averaged as `geometric_interval` does."""
 
 
 CIRCUMSTANCES = ("host", "cpu_model", "cores", "code", "versions")
@@ -60,7 +73,8 @@ def summarise(
     -------
     DataFrame
         One row per configuration, sorted: its columns, then ``mean``, ``low``, ``high``, and
-        ``n``, the number of repeats that yielded a number. Without any, the three are NaN.
+        ``n``, the number of repeats that yielded a number. Without any, the three are NaN. The
+        mean of a rate or a time is the geometric one; no interval reaches below zero.
 
     Raises
     ------
@@ -74,7 +88,12 @@ def summarise(
     rows = []
     for key, group in _groups(table, by):
         values = group[metric].dropna().to_numpy(float)
-        found = interval(values, level) if values.size else _NOTHING
+        if not values.size:
+            found = _NOTHING
+        elif metric in POSITIVE:
+            found = geometric_interval(values, level)
+        else:
+            found = interval(values, level, least=0.0 if values.min() >= 0 else -math.inf)
         rows.append((*key, *_row(found)))
     return pd.DataFrame(rows, columns=[*by, "mean", "low", "high", "n"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import deadline_option, launcher_option, trial_options
+from labkit.cli.options import deadline_option, launcher_option, quiet_option, trial_options
 from labkit.trials import Trial
 
 
@@ -27,16 +27,17 @@ examples:
 @launcher_option("Where to run it.")
 @deadline_option
 @click.option("--force", is_flag=True, help="Run it even if it has been run before.")
-def run(launcher: str, deadline: float, force: bool, **values: Any) -> None:
+@quiet_option
+def run(launcher: str, deadline: float, force: bool, quiet: bool, **values: Any) -> None:
     """Run one trial and say how it went."""
     trial = Trial(**{name: value for name, value in values.items() if value is not None})
     from labkit.campaign import measure
     from labkit.runs import Store
 
     store = Store(launcher=launcher)
-    known = not force and store.find(trial) is not None
-    results = measure([trial], launcher, force=force, deadline=deadline)
-    if known:
+    kept = None if force else store.find(trial)
+    results = measure([trial], launcher, force=force, deadline=deadline, quiet=quiet)
+    if kept and not kept.overloaded:
         click.echo("This trial has been run before; --force runs it once more.")
     click.echo(summary(results.table.iloc[0], results.evals))
     click.echo(f"kept in    {os.path.relpath(store.find(trial).directory)}")
@@ -63,6 +64,8 @@ def summary(row: Any, evals: Any) -> str:
     else:
         shared = "   (oversubscribed: more workers and servers than cores)"
         shared = shared if row.oversubscribed else ""
+        if row.overloaded is None:
+            shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
         lines.append(
             f"throughput {row.batches_per_second:.2f} batches/s, "

@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from labkit.analysis import Progress
+from labkit import analysis
+from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
 from labkit.replicas.events import Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
+from labkit.trials.demand import cores_needed
+
+SHORTEST_JUDGED = 1.0
+"""Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
+and of a second that is the tenth from which other programs count as having kept it busy."""
 
 
 class RunError(LabkitError):
@@ -80,6 +86,40 @@ class Run:
     def finished(self) -> bool:
         """Whether the run may yield numbers."""
         return self.record["status"] == "finished"
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether more needed a core than there were."""
+        record = self.record
+        default = cores_needed(self.trial) > record["machine"]["cores"]
+        return record.get("oversubscribed", default)
+
+    @functools.cached_property
+    def overloaded(self) -> bool | None:
+        """Whether other programs held it up, so that it has no rate; None where nobody can tell.
+
+        Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
+        held it up only as much as its own replicas did. Nor can it be told in a window shorter
+        than `SHORTEST_JUDGED`.
+        """
+        if not self.finished or self.oversubscribed:
+            return False
+        if self.window.end - self.window.begin < SHORTEST_JUDGED:
+            return None
+        return bool(self.record.get("overloaded"))
+
+    @functools.cached_property
+    def window(self) -> Window:
+        """The time in which all workers trained, and their rates in it.
+
+        Raises
+        ------
+        RunError
+            If the events are not whole.
+        MetricError
+            If there is no such time.
+        """
+        return analysis.window(self.progress())
 
     @functools.cached_property
     def versions(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -129,8 +129,10 @@ class Store:
         return [path.parent for path in sorted(self.root.glob("*/run.json"))]
 
     @contextlib.contextmanager
-    def claim(self, trial: Trial) -> Iterator[Path]:
+    def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
         """Hold the sole right to run a trial; gives an empty directory to run it in.
+
+        If somebody else holds it, this waits, after a call of `on_wait`.
 
         Raises
         ------
@@ -138,7 +140,7 @@ class Store:
             If the directory cannot be written or has too little room, now or later on.
         """
         with _lock(self.root, self.name(trial)) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _hold(lock, on_wait)
             _clean_up(self.root)
             scratch = self.root / ".scratch" / self.name(trial)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -244,6 +246,14 @@ def _lock(root: Path, name: str) -> IO[str]:
         raise LabkitError(
             f"{root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory that can."
         ) from None
+
+
+def _hold(lock: IO[str], on_wait: Callable[[], object]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        on_wait()
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit import analysis
 from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
 from labkit.runs.run import Run
-from labkit.trials.demand import cores_needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,10 +84,8 @@ def _trial(run: Run) -> dict[str, Any]:
         "error": record.get("error"),
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
         "cores": machine["cores"],
-        "oversubscribed": record.get(
-            "oversubscribed", cores_needed(trial) > machine["cores"]
-        ),
-        "overloaded": bool(record.get("overloaded")),
+        "oversubscribed": run.oversubscribed,
+        "overloaded": run.overloaded,
     }
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
@@ -125,8 +121,8 @@ def _numbers(run: Run) -> dict[str, Any]:
         _, last = evaluations[-1]
         numbers[last.metric] = last.value
         numbers["inference_per_second"] = last.samples / last.seconds
-    if not run.record["overloaded"]:
-        window = analysis.window(progress)
+    if not run.overloaded:
+        window = run.window
         rate = window.samples_per_second
         numbers |= {
             "window_s": window.end - window.begin,

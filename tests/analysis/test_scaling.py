@@ -23,7 +23,7 @@ def test_summarise_has_one_row_per_configuration():
     assert set(summary["n"]) == {3}
     one = table.query("framework == 'mxnet' and workers == 2 and batch_size == 128")
     row = summary.query("framework == 'mxnet' and workers == 2 and batch_size == 128").iloc[0]
-    expected = analysis.interval(one["batches_per_second"])
+    expected = analysis.geometric_interval(one["batches_per_second"])
     assert (row["mean"], row["low"], row["high"]) == (expected.mean, expected.low, expected.high)
     assert "seed" not in summary and "learning_rate" in summary
 
@@ -31,7 +31,21 @@ def test_summarise_has_one_row_per_configuration():
 def test_summarise_takes_any_column():
     table = trials(workers=(1,), repeats=2)
     row = analysis.summarise(table, "epoch_s").query("framework == 'tensorflow'").iloc[0]
-    assert row["mean"] == close(table.query("framework == 'tensorflow'")["epoch_s"].mean())
+    times = table.query("framework == 'tensorflow'")["epoch_s"]
+    assert row["mean"] == close(math.sqrt(times.iloc[0] * times.iloc[1]))
+    rate = analysis.summarise(table).query("framework == 'tensorflow'").iloc[0]
+    assert row["mean"] * rate["mean"] == close(60_000 / 512)
+
+
+def test_no_interval_in_a_table_reaches_below_zero():
+    table = trials(frameworks=("mxnet",), workers=(1,), repeats=2)
+    table["batches_per_second"] = [45.0, 50.3]  # Student's t of two repeats is 12.7
+    table["imbalance"] = [0.0, 0.1]
+    for metric in ("batches_per_second", "imbalance"):
+        row = analysis.summarise(table, metric).iloc[0]
+        assert 0 <= row["low"] <= row["mean"] <= row["high"]
+    table["change"] = [-2.0, 2.0]
+    assert analysis.summarise(table, "change").iloc[0]["low"] < -2
 
 
 def test_summarise_counts_only_what_was_measured():

@@ -38,6 +38,8 @@ def test_a_notebook_is_run_rendered_and_kept(
     index = reproduce("tiny", notebooks=notebooks, echo=said.append)
     assert index == rendered / "index.html"
     assert any("[1 of 1] 0-1-tiny" in line for line in said)
+    tally, see = said[-2:]
+    assert tally.startswith("1 trial: 1 run, 0 re-used") and see == f"see {index}"
     there = {str(path.relative_to(rendered)) for path in rendered.rglob("*") if path.is_file()}
     assert there == {
         "index.html", "0-1-tiny.ipynb", "0-1-tiny.html",

@@ -21,7 +21,7 @@ def test_points_are_means_with_their_intervals(draw, column):
     assert labels(figure) == ["TensorFlow", "MXNet"]
     for framework, (_, line, bars) in zip(("tensorflow", "mxnet"), series(figure), strict=True):
         groups = table[table["framework"] == framework].groupby("workers")[column]
-        expected = [analysis.interval(group) for _, group in groups]
+        expected = [analysis.geometric_interval(group) for _, group in groups]
         assert line.get_xdata().tolist() == [1, 2, 5, 25]
         assert heights(line) == pytest.approx([e.mean for e in expected])
         assert bars == pytest.approx(np.array([(e.low, e.high) for e in expected]))
@@ -55,7 +55,8 @@ def test_duration_over_batch_sizes_is_that_of_one_worker():
     one = table.query("framework == 'mxnet' and workers == 1").groupby("batch_size")["epoch_s"]
     (_, _, _), (label, line, _) = series(figure)
     assert label == "MXNet"
-    assert heights(line) == pytest.approx(one.mean().to_numpy())
+    expected = [analysis.geometric_interval(group).mean for _, group in one]
+    assert heights(line) == pytest.approx(expected)
 
 
 def test_oversubscribed_points_are_hollow_and_joined_by_no_line():
@@ -108,6 +109,22 @@ def test_a_single_run_has_no_bars_and_says_so():
     assert "(n = 1): no intervals" in note(figure)
     mixed = lose(trials(workers=(1, 2), repeats=2), workers=2, seed=1)
     assert "n = 1 to 2 repeats; bars: 95 % intervals; none where n = 1" in note(throughput(mixed))
+
+
+@pytest.mark.parametrize("draw", [throughput, epoch_time, speedup])
+def test_a_poor_interval_does_not_rule_the_axis(draw):
+    table = trials(workers=(1, 2), repeats=2, spread=0)
+    poor = (table["framework"] == "mxnet") & (table["workers"] == 2) & (table["seed"] == 1)
+    table.loc[poor, ["batches_per_second", "epoch_s"]] *= 1.3
+    figure = draw(table)
+    highest = max(float(np.max(heights(line))) for _, line, _ in series(figure))
+    (low, high) = figure.axes[0].get_ylim()
+    assert low == 0 and highest < high <= 1.5 * max(highest, 2)
+    ends = np.concatenate([bars for _, _, bars in series(figure)])
+    assert ends.max() > high and ends.min() > 0
+    assert "Bars that end at the upper edge reach beyond it." in note(figure)
+    assert "Geometric means of n = 2 repeats" in note(figure)
+    assert "reach beyond" not in note(draw(trials(workers=(1, 2))))
 
 
 # --- speedup -------------------------------------------------------------------------------
@@ -208,9 +225,10 @@ def test_panels_share_out_the_trials():
     assert labels(figure) == ["TensorFlow", "MXNet"]
     for panel, model in enumerate(["lenet5", "lstm"]):
         of_it = table[(table["model"] == model) & (table["framework"] == "mxnet")]
-        expected = of_it.groupby("workers")["batches_per_second"].mean()
+        groups = of_it.groupby("workers")["batches_per_second"]
+        expected = [analysis.geometric_interval(group).mean for _, group in groups]
         (_, _, _), (_, line, _) = series(figure, panel)
-        assert heights(line) == pytest.approx(expected.to_numpy())
+        assert heights(line) == pytest.approx(expected)
     figure = speedup(trials(workers=(1, 2)), panels=["framework"])
     assert [axes.get_title("left") for axes in figure.axes] == ["TensorFlow", "MXNet"]
 
