@@ -14,7 +14,6 @@ from labkit.cli.results import read_table
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError, nearest
-from labkit.runs.selection import in_word, in_words, there
 from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ def figure(
 
     from labkit import figures
     from labkit.analysis import MetricError
+    from labkit.runs.selection import in_word
     from labkit.thesis.figures import draw
 
     general = which in KINDS
@@ -112,6 +112,7 @@ def _trials(
     """Return the trials that a figure is to show, of those that were kept or published."""
     from labkit.book.plan import home
     from labkit.figures import Tables
+    from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
     source = _Source(reference, launcher)

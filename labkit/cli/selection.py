@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.errors import LabkitError
-from labkit.runs.selection import UNSET, matching
 from labkit.trials import Trial
 
 if TYPE_CHECKING:
@@ -34,12 +33,16 @@ def selected(table: pd.DataFrame, options: dict[str, tuple[str, ...]]) -> pd.Dat
     LabkitError
         If there are none, with what there is; or if a number is none.
     """
+    from labkit.runs.selection import matching
+
     wanted = {name: texts for name, texts in options.items() if texts}
     return matching(table, {name: _values(table[name], texts) for name, texts in wanted.items()})
 
 
 def _values(column: pd.Series, texts: tuple[str, ...]) -> list[Any]:
     """Return what was asked for on the command line as values of a table's column."""
+    from labkit.runs.selection import UNSET
+
     kind = {"i": int, "f": float}.get(column.dtype.kind, str)
     if column.name == "model":  # a file is kept with its runs, wherever it lay
         texts = tuple(PurePath(text).name for text in texts)

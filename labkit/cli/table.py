@@ -9,7 +9,6 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from labkit.runs.selection import UNSET, in_word
 from labkit.trials import Trial
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     width : int, optional
         Columns that its lines may have. What finds no room is named below the table.
     """
+    from labkit.runs.selection import in_word
+
     found = [column for column in FOUND[name] if column in table and _tells(table[column])]
     fields = [field for field in Trial.model_fields if field in table and field not in found]
     varying = [field for field in fields if table[field].nunique(dropna=False) > 1]
@@ -64,7 +65,8 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
             varying.append(column)
             key.append(column)
     table = table.sort_values(varying, kind="stable") if name == "trials" and varying else table
-    said = [f"{field} {in_word(table[field].iloc[0])}" for field in same if _is_said(table, field)]
+    values = {field: in_word(table[field].iloc[0]) for field in same}
+    said = [f"{field} {value}" for field, value in values.items() if _is_said(field, value)]
     lines = [f"In all trials: {', '.join(said)}"] if said else []
     shown = [_Column.of(table[name]) for name in (*varying, *found)]
     left_out = []
@@ -87,13 +89,14 @@ def _tells(values: pd.Series) -> bool:
     return values.any() if values.dtype == bool else values.notna().any()
 
 
-def _is_said(table: pd.DataFrame, field: str) -> bool:
-    value = in_word(table[field].iloc[0])
-    default = Trial.model_fields[field].default
+def _is_said(field: str, value: str) -> bool:
+    """Return whether a value that all trials have in common is worth saying."""
+    from labkit.runs.selection import UNSET
+
     if field in ALWAYS:
         return value != UNSET
-    given = not Trial.model_fields[field].is_required()
-    return given and value != (UNSET if default is None else str(default))
+    known = Trial.model_fields[field]
+    return not known.is_required() and value not in (UNSET, str(known.default))
 
 
 def _follows(table: pd.DataFrame, field: str, varying: list[str]) -> bool:
