@@ -41,8 +41,9 @@ RENDEZVOUS_TIMEOUT = 120.0
 TIME_TO_LIVE = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
-DEADLINE_MARGIN = 30
-"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
+DEADLINE_MARGIN = 300
+"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended: the
+cluster counts from the submission on, labkit without what was waited for room."""
 
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
@@ -102,12 +103,12 @@ def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
     coordinator = None if alone else next(role for role in PORTS if role in hosts)
     return Job(
         trainer=TRAINER.format(framework.trainer.name),
-        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline),
+        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline + settings.wait_for_room),
         hosts=hosts,
         coordinator=coordinator,
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if settings.share_nodes else trial.threads,
-        rendezvous_timeout=RENDEZVOUS_TIMEOUT,
+        rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
     )
 
 
@@ -152,8 +153,8 @@ def render(
     environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline) + DEADLINE_MARGIN, time_to_live=TIME_TO_LIVE,
-        owner_uid=owner_uid,
+        deadline=math.ceil(deadline + settings.wait_for_room) + DEADLINE_MARGIN,
+        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid,
         image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
         home=HOME, files=files_of(trial, settings, deadline), is_plain=_is_plain,
     )  # fmt: skip

@@ -1,12 +1,9 @@
-"""What becomes of a trial whose objects cannot be deleted, with a cluster that is made up."""
-
-from types import SimpleNamespace
+"""What becomes of a trial whose objects cannot be deleted, with a stand-in for its API server."""
 
 import pytest
 from small_trials import trial
 
 from labkit.launchers.kubernetes import launcher
-from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
 from labkit.launchers.protocol import NoRoomForTrial, TrialDiverged, TrialFailed
 
@@ -14,15 +11,8 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
+def run(api_server, monkeypatch, tmp_path):
     """Return a function that runs a trial which goes as given, in a cluster that keeps it."""
-
-    class Cluster:
-        def __init__(self, settings):
-            pass
-
-        def remove_and_check(self, selector):
-            raise ClusterError("deleted 60 s ago, but still there")
 
     def run(outcome):
         class Attempt:
@@ -35,18 +25,17 @@ def run(monkeypatch, tmp_path):
                 return outcome
 
         monkeypatch.setattr(launcher, "Attempt", Attempt)
+        api_server.fail(403, "they are protected", method="DELETE")
         with KubernetesLauncher() as runner:
             return runner.run(trial(), tmp_path, lambda event: None)
 
-    monkeypatch.setattr(launcher, "Cluster", Cluster)
-    monkeypatch.setattr(launcher, "submit", lambda *_: SimpleNamespace(name="t", objects=3))
     return run
 
 
 def test_a_finished_trial_is_kept_though_its_objects_stay(run, capsys):
     assert run({"launcher": "kubernetes"}) == {"launcher": "kubernetes"}
     (line,) = capsys.readouterr().err.splitlines()
-    assert "could not be deleted: deleted 60 s ago, but still there" in line
+    assert "could not be deleted: labkit may not delete Job" in line
     assert "labkit clean" in line
 
 
