@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from labkit.launchers.kubernetes import manifests
-from labkit.launchers.kubernetes.api import COMPONENT, Cluster
+from labkit.launchers.kubernetes.api import COMPONENT, OPTIONAL, Cluster
+from labkit.launchers.kubernetes.errors import Forbidden
 from labkit.trials import Trial
 
 
@@ -79,7 +81,12 @@ def submit(cluster: Cluster, trial: Trial, deadline: float) -> Submission:
         manifests.render(trial, cluster.settings, deadline, submitted, owner["metadata"]["uid"])
     )
     for manifest in others:
-        cluster.create(manifest)
+        try:
+            cluster.create(manifest)
+        except Forbidden as error:
+            if manifest["kind"] not in OPTIONAL:
+                raise
+            warnings.warn(f"the ports of trials are open to all pods: {error}", stacklevel=2)
     containers = {
         manifest["metadata"]["labels"][COMPONENT]: manifest["spec"]["template"]["spec"][
             "containers"
