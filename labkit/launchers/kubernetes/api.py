@@ -15,7 +15,13 @@ from typing import Any
 import urllib3
 
 from labkit.launchers.kubernetes.connection import Connection
-from labkit.launchers.kubernetes.errors import ClusterError, Exists, Expired, NotFound
+from labkit.launchers.kubernetes.errors import (
+    ClusterError,
+    Exists,
+    Expired,
+    Forbidden,
+    NotFound,
+)
 from labkit.launchers.kubernetes.settings import Settings
 
 PART_OF = "app.kubernetes.io/part-of=labkit"
@@ -24,7 +30,13 @@ INSTANCE = "app.kubernetes.io/instance"
 
 COMPONENT = "app.kubernetes.io/component"
 
-OWNED = ("Job", "Service", "ConfigMap")
+CONTAINER = "labkit"
+"""The name of the container in each pod that is ours: a cluster may add others."""
+
+OPTIONAL = ("NetworkPolicy",)
+"""What a trial can do without, where labkit has no right to it."""
+
+OWNED = ("Job", "Service", "ConfigMap", *OPTIONAL)
 """What labkit creates."""
 
 PAGE = 100
@@ -77,6 +89,10 @@ class Cluster:
             except Expired:  # the list changed too much since its first page: from the start
                 query.pop("continue")
                 continue
+            except Forbidden:
+                if kind in OPTIONAL:
+                    return
+                raise
             for item in page["items"]:
                 if (uid := item["metadata"]["uid"]) not in seen:
                     seen.add(uid)
@@ -96,7 +112,8 @@ class Cluster:
         ClusterError
             If the log cannot be had, now.
         """
-        query = {"timestamps": "true", "sinceTime": since, "follow": "true" if follow else ""}
+        query = {"container": CONTAINER, "timestamps": "true", "sinceTime": since}
+        query |= {"follow": "true" if follow else ""}
         request = f"read the log of pod {pod}"
         answer = self.connection.stream("Pod", request, f"{pod}/log", query, endless=follow)
         try:
@@ -107,7 +124,7 @@ class Cluster:
             answer.release_conn()
 
     def remove(self, selector: str) -> set[str]:
-        """Delete the Jobs, Services and ConfigMaps with these labels; pods follow their Jobs.
+        """Delete all that is `OWNED` and has these labels; pods follow their Jobs.
 
         Returns
         -------
@@ -122,7 +139,7 @@ class Cluster:
         return deleted
 
     def left(self, selector: str) -> list[str]:
-        """Return what there is of Jobs, pods, Services and ConfigMaps with these labels."""
+        """Return what there is of what is `OWNED`, and of pods, with these labels."""
         return [f"{kind} {item['metadata']['name']}" for kind, item in self._left(selector)]
 
     def remove_and_check(self, selector: str, patience: float = 60.0) -> None:

@@ -33,6 +33,7 @@ PATHS = {
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "Service": "/api/v1/namespaces/{namespace}/services",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "Event": "/api/v1/namespaces/{namespace}/events",
     "Node": "/api/v1/nodes",

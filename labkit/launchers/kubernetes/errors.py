@@ -19,6 +19,10 @@ class Exists(ClusterError):
     """An object of that name is there already."""
 
 
+class Forbidden(ClusterError):
+    """Something that labkit has no right to."""
+
+
 class Expired(ClusterError):
     """The rest of a list that is no longer available."""
 
@@ -59,7 +63,7 @@ def refusal(status: int, body: bytes, request: str, namespace: str, address: str
             f"{namespace}; or name another in cluster.toml."
         )
     if status == 403:
-        return ClusterError(
+        return Forbidden(
             f"labkit may not {request} in {where}: {message}. An administrator can allow it: "
             f"kubectl apply -n {namespace} -f templates/rbac.yaml"
         )

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+import secrets
 from typing import Any
 
 import jinja2
@@ -13,7 +14,8 @@ import yaml
 
 from labkit import replicas
 from labkit.launchers.kubernetes import images
-from labkit.launchers.kubernetes.api import INSTANCE
+from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.placement import arguments, beside_workers
 from labkit.replicas.pod import Job
@@ -44,6 +46,9 @@ TIME_TO_LIVE = 3600
 DEADLINE_MARGIN = 300
 """Seconds after the deadline at which the cluster ends a trial that labkit has not ended: the
 cluster counts from the submission on, labkit without what was waited for room."""
+
+NODES = {"kubernetes.io/arch": "amd64"}
+"""The labels of nodes that can run the images: MXNet has wheels for no other processor."""
 
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
@@ -109,7 +114,16 @@ def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if settings.share_nodes else trial.threads,
         rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
+        # In the ConfigMap, which a trial has once: its pods agree, whichever labkit created which
+        # of its objects, and labkit needs no rights on Secrets.
+        secret=secrets.token_hex(16),
     )
+
+
+def image_of(framework: str, settings: Settings, public: bool = False) -> str:
+    """Return the name of a framework's image; of the public one if `public` or settings say so."""
+    tag = images.tag(framework, public or settings.public_images)
+    return settings.image.format(framework=framework, tag=tag)
 
 
 def render(
@@ -132,7 +146,17 @@ def render(
         When it is submitted, in seconds since the epoch.
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
+
+    Raises
+    ------
+    ClusterError
+        If the images do not have the trial's data set.
     """
+    if settings.public_images and trial.dataset == images.PRIVATE:
+        raise ClusterError(
+            f"{trial.name} learns from {trial.dataset}, which public images do not have: "
+            "set public_images = false in cluster.toml, and build an image with it."
+        )
     name, kinds = name_of(trial), pods_of(trial)
     pods = [
         {
@@ -155,8 +179,9 @@ def render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
         deadline=math.ceil(deadline + settings.wait_for_room) + DEADLINE_MARGIN,
         time_to_live=TIME_TO_LIVE, owner_uid=owner_uid,
-        image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
-        home=HOME, files=files_of(trial, settings, deadline), is_plain=_is_plain,
+        image=image_of(trial.framework, settings), container=CONTAINER,
+        node_selector=NODES | settings.node_selector, home=HOME,
+        files=files_of(trial, settings, deadline), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from labkit.launchers.kubernetes import manifests, owners
-from labkit.launchers.kubernetes.api import COMPONENT, INSTANCE, Cluster
-from labkit.launchers.kubernetes.errors import ClusterError
+from labkit.launchers.kubernetes.api import COMPONENT, INSTANCE, OPTIONAL, Cluster
+from labkit.launchers.kubernetes.errors import ClusterError, Forbidden
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.trials import Trial
@@ -100,7 +101,12 @@ def submit(
         manifests.render(trial, cluster.settings, deadline, submitted, job["metadata"]["uid"])
     )
     for manifest in others:
-        cluster.create(manifest)
+        try:
+            cluster.create(manifest)
+        except Forbidden as error:
+            if manifest["kind"] not in OPTIONAL:
+                raise
+            warnings.warn(f"the ports of trials are open to all pods: {error}", stacklevel=2)
     containers = {
         manifest["metadata"]["labels"][COMPONENT]: manifest["spec"]["template"]["spec"][
             "containers"
