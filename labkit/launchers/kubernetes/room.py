@@ -30,8 +30,8 @@ IN_LINE = DEADLINE_MARGIN - 60.0
 cluster's own deadline of a trial counts them."""
 
 PASSING = re.compile(
-    "failed calling webhook|deadline exceeded|timed out|timeout|has been modified|refused"
-    "|unable to handle|[Ii]nternal error|[Tt]oo many requests|etcdserver"
+    "failed calling webhook|deadline exceeded|timed out|timeout|connection refused"
+    "|has been modified|unable to handle|[Ii]nternal error|[Tt]oo many requests|etcdserver"
 )
 """Reasons for which a pod was not created, and for which its Job tries again."""
 
@@ -95,7 +95,8 @@ class Room:
             return False
         self._since = now if math.isnan(self._since) else self._since
         self.waited = now - self._since
-        if self.waited < self._cluster.settings.wait_for_room or now - self._asked < ASK_INTERVAL:
+        settings = self._cluster.settings
+        if self.waited < settings.wait_for_room or now - self._asked < ASK_INTERVAL:
             return True
         self._asked = now
         owners.remove(self._cluster, owners.left_behind(self._cluster))
@@ -103,7 +104,7 @@ class Room:
         message = self._no_room(pods, unschedulable)
         if not others:
             raise NoRoomForTrial(message)
-        if any(pod.node for pod in pods) or self.waited > IN_LINE:
+        if any(pod.node for pod in pods) or self.waited > settings.wait_for_room + IN_LINE:
             raise Crowded(message, set(others))
         self._on_event(Waiting(f"the room of {', '.join(sorted(others.values()))}"))
         return True
@@ -136,8 +137,8 @@ class Room:
             return False
         if "exceeded quota" in message:
             error = f"{trial}: {quota_used_up(self._cluster.namespace, message)}"
-            others = self._others("")
-            raise Crowded(error, set(others)) if others else NoRoomForTrial(error)
+            others = {name for name in self._others("") if "/" not in name}
+            raise Crowded(error, others) if others else NoRoomForTrial(error)
         since = self._refused.setdefault(job_uid, time.monotonic())
         if PASSING.search(message) and time.monotonic() - since < RETRIED:
             self._on_event(Waiting(f"its {kind}s to be created: {message[:80]}"))
@@ -151,9 +152,10 @@ class Room:
         raise TrialFailed(f"{where}{message}")
 
     def _others(self, scheduler: str) -> dict[str, str]:
-        """Return the other trials that have room, by name: each in words.
+        """Return the other trials that have room, each in words.
 
-        Those of other namespaces count if labkit may see them, or the scheduler knows of one.
+        They are known by their names, with the namespace and a slash before it in another one.
+        Those count if labkit may see them, or if the scheduler has said that there is one.
         """
         cluster, own = self._cluster, self._submission.name
         placed = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"

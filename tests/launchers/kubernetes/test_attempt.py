@@ -8,7 +8,7 @@ import pytest
 from small_trials import trial
 from test_pods import item
 
-from labkit.launchers.kubernetes import attempt
+from labkit.launchers.kubernetes import attempt, room
 from labkit.launchers.kubernetes.attempt import Attempt
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
@@ -22,6 +22,29 @@ pytestmark = pytest.mark.unit
 TRIAL = trial("tensorflow", workers=2)
 
 
+class Clock:
+    """A clock that each poll moves on by 10 s."""
+
+    now = 1e6
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+
+def made(index, phase):
+    """Return a worker's pod as the API server lists it, in a phase or without a node."""
+    if phase != "Unschedulable":
+        return item("worker", index, phase)
+    pod = item("worker", index, "Pending")
+    pod["status"]["conditions"] = [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available", "lastTransitionTime": "2020-02-20T20:20:20Z",
+    }]  # fmt: skip
+    return pod
+
+
 class Cluster:
     """A cluster whose pods go through phases that are given, poll by poll.
 
@@ -31,17 +54,21 @@ class Cluster:
         The phase of each worker's pod; one that is left out is gone, log and all.
     """
 
-    settings = Settings()
+    settings = Settings(wait_for_room=1000.0)
 
-    def __init__(self, *polls):
+    def __init__(self, clock, *polls):
+        self.clock = clock
         self.polls, self.now = list(polls), {}
         self.logs = {index: printed(index) for index in polls[0]}
 
     def list(self, kind, selector="", fields=""):
+        if kind != "Job" and kind != "Pod":
+            return []
         if kind != "Pod":
             return [{"metadata": {"name": "t-worker", "uid": "1"}, "status": {}}]
         self.now = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
-        return [item("worker", index, phase) for index, phase in self.now.items()]
+        self.clock.now += 10.0
+        return [made(index, phase) for index, phase in self.now.items()]
 
     @contextlib.contextmanager
     def log(self, pod, since=""):
@@ -72,10 +99,13 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(attempt, "CREATION_TIME", 1e9)
 
     def run(*polls):
-        submission = Submission(TRIAL, attempt.time.time(), 60.0, {"worker": {"image": "i"}}, 3)
+        clock = Clock()
+        for module in (attempt, room):
+            monkeypatch.setattr(module, "time", clock)
+        submission = Submission(TRIAL, clock.time(), 60.0, {"worker": {"image": "i"}}, 3)
         monkeypatch.setattr(Submission, "job_of", lambda *_: "t-worker")
         return Attempt(
-            Cluster(*polls), submission, tmp_path, lambda event: None, threading.Event()
+            Cluster(clock, *polls), submission, tmp_path, lambda event: None, threading.Event()
         ).wait()
 
     return run
@@ -89,3 +119,10 @@ def test_a_log_is_read_whole_before_its_node_may_go(run, tmp_path):
     )  # fmt: skip
     assert record["pods"] == {"worker 0": "", "worker 1": ""}
     assert "barrier" in (tmp_path / "worker-0.log").read_text()
+
+
+def test_waiting_for_room_counts_to_no_deadline(run):
+    """It takes 800 s, of which neither the trial's 60 s nor those without a sign of life are."""
+    waiting = {0: "Unschedulable", 1: "Unschedulable"}
+    record = run(*[waiting] * 80, {0: "Running", 1: "Running"}, {0: "Succeeded", 1: "Succeeded"})
+    assert record["launcher"] == "kubernetes"
