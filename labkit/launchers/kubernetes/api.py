@@ -42,6 +42,9 @@ OWNED = ("Job", "Service", "ConfigMap", *OPTIONAL)
 PAGE = 100
 """Objects in one answer."""
 
+POLL_RATE = 100
+"""Objects polled per second, at most; where there are more they are polled less often."""
+
 FORCE_AFTER = 10.0
 """Seconds after which a pod that should end is no longer waited for."""
 
@@ -169,7 +172,7 @@ class Cluster:
                     + f" and {len(names) - 5} more" * (len(names) > 5)
                     + f". kubectl get all -n {self.namespace} -l {selector} shows it."
                 )
-            time.sleep(0.3)
+            time.sleep(max(0.3, len(left) / POLL_RATE))
 
     def _left(self, selector: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the objects with these labels, each with its kind."""

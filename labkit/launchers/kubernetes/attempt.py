@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from labkit.launchers.kubernetes import causes, circumstances
-from labkit.launchers.kubernetes.api import Cluster, failure
+from labkit.launchers.kubernetes.api import POLL_RATE, Cluster, failure
 from labkit.launchers.kubernetes.connection import CONNECTIONS
 from labkit.launchers.kubernetes.logs import Log, Logs
 from labkit.launchers.kubernetes.pods import Inventory
@@ -23,9 +23,6 @@ from labkit.replicas.events import Event
 
 POLL_INTERVAL = 1.0
 """Seconds between two polls of a trial's pods and logs, at least."""
-
-POLL_RATE = 100
-"""Pods polled per second, at most; those of a larger trial are polled less often."""
 
 LOG_INTERVAL_TRAINING = 2.0
 """Seconds between two readings of logs while all workers train: where the control plane shares
