@@ -123,50 +123,72 @@ class Cluster:
             answer.close()
             answer.release_conn()
 
-    def remove(self, selector: str) -> None:
-        """Delete all that is `OWNED` and has these labels; pods follow their Jobs."""
+    def remove(self, selector: str) -> set[str]:
+        """Delete all that is `OWNED` and has these labels; pods follow their Jobs.
+
+        Returns
+        -------
+        set of str
+            The uids of what is deleted.
+        """
+        deleted = set()
         for kind in OWNED:
             for item in list(self.list(kind, selector)):
-                self._delete(kind, item["metadata"]["name"], propagationPolicy="Background")
+                self._delete(kind, item, propagationPolicy="Background")
+                deleted.add(item["metadata"]["uid"])
+        return deleted
 
     def left(self, selector: str) -> list[str]:
         """Return what there is of what is `OWNED`, and of pods, with these labels."""
-        return [
-            f"{kind} {item['metadata']['name']}"
-            for kind in (*OWNED, "Pod")
-            for item in self.list(kind, selector)
-        ]
+        return [f"{kind} {item['metadata']['name']}" for kind, item in self._left(selector)]
 
     def remove_and_check(self, selector: str, patience: float = 60.0) -> None:
         """Delete everything with these labels, and return when it is gone.
 
-        Pods whose node does not end them are deleted by force.
+        Pods whose node does not end them are deleted by force. What somebody creates with the same
+        labels meanwhile is left alone.
 
         Raises
         ------
         ClusterError
             If something is still there after `patience` seconds.
         """
-        self.remove(selector)
+        deleted = {item["metadata"]["uid"] for _, item in self._left(selector)}
+        deleted |= self.remove(selector)
         begin, forced = time.monotonic(), False
-        while left := self.left(selector):
+        while left := [found for found in self._left(selector) if _is_of(found[1], deleted)]:
             if not forced and time.monotonic() - begin > FORCE_AFTER:
                 forced = True
-                for pod in list(self.list("Pod", selector)):
-                    self._delete("Pod", pod["metadata"]["name"], gracePeriodSeconds=0)
+                for kind, item in left:
+                    if kind == "Pod":
+                        self._delete(kind, item, gracePeriodSeconds=0)
             if time.monotonic() - begin > patience:
+                names = [f"{kind} {item['metadata']['name']}" for kind, item in left]
                 raise ClusterError(
-                    f"deleted {patience:g} s ago, but still there: {', '.join(left[:5])}"
-                    + f" and {len(left) - 5} more" * (len(left) > 5)
+                    f"deleted {patience:g} s ago, but still there: {', '.join(names[:5])}"
+                    + f" and {len(names) - 5} more" * (len(names) > 5)
                     + f". kubectl get all -n {self.namespace} -l {selector} shows it."
                 )
             time.sleep(0.3)
 
-    def _delete(self, kind: str, name: str, **options: Any) -> None:
-        with contextlib.suppress(NotFound):
-            self.connection.request(
-                "DELETE", kind, f"delete {kind} {name}", name=name, body=options
-            )
+    def _left(self, selector: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the objects with these labels, each with its kind."""
+        for kind in (*OWNED, "Pod"):
+            for item in self.list(kind, selector):
+                yield kind, item
+
+    def _delete(self, kind: str, item: dict[str, Any], **options: Any) -> None:
+        """Delete an object, unless it is gone, or another of its name is there."""
+        name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+        body = options | {"preconditions": {"uid": uid}}
+        with contextlib.suppress(NotFound, Exists):
+            self.connection.request("DELETE", kind, f"delete {kind} {name}", name=name, body=body)
+
+
+def _is_of(item: dict[str, Any], uids: set[str]) -> bool:
+    """Whether an object is one of these, or is owned by one."""
+    owners = item["metadata"].get("ownerReferences", [])
+    return bool(uids & {item["metadata"]["uid"], *(owner["uid"] for owner in owners)})
 
 
 def failure(job: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pytest
 from api_server import ApiServer
 from clusters import Namespace
+from processes import eventually
 
 from labkit.settings import CLUSTER
 
@@ -22,6 +23,8 @@ def namespace(shared_namespace, monkeypatch, once):
     monkeypatch.setenv(CLUSTER, str(shared_namespace.settings))
     shared_namespace.configure()
     yield shared_namespace
+    # A kubelet that was busy, or lost its API server, may need minutes to end its pods.
+    eventually(lambda: not shared_namespace.being_deleted(), 240)
     assert shared_namespace.left() == []
 
 

@@ -193,7 +193,8 @@ def test_nothing_stays_for_ever_or_is_tried_twice():
     for job in of_kind(objects, "Job"):
         spec = job["spec"]
         assert spec["backoffLimit"] == 0
-        assert spec["activeDeadlineSeconds"] == 60 + manifests.DEADLINE_MARGIN
+        wait = Settings().wait_for_room
+        assert spec["activeDeadlineSeconds"] == 60 + wait + manifests.DEADLINE_MARGIN
         assert 0 < spec["ttlSecondsAfterFinished"] < 86400
         assert job["metadata"]["annotations"]["labkit/identity"] == made_runs.trial().identity
         assert float(job["metadata"]["annotations"]["labkit/submitted"]) == 17.5
