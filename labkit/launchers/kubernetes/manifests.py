@@ -95,8 +95,7 @@ def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> 
         "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
         TRAINER.format(trainer.name): trainer.read_bytes(),
         MODEL: trial.network.source,
-        "job.json": json.dumps(job._asdict()).encode()
-        + b"\n",
+        "job.json": json.dumps(job._asdict()).encode() + b"\n",
     }
 
 
