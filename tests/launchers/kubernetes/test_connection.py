@@ -1,11 +1,13 @@
 """An API server that is busy or away, and pages: a stand-in's; no cluster is needed."""
 
+import made_runs
 import pytest
 from api_server import HANG_UP
 
-from labkit.launchers.kubernetes import api, connection
+from labkit.launchers.kubernetes import api, connection, launcher
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.errors import ClusterError
+from labkit.launchers.kubernetes.launcher import KubernetesLauncher
 from labkit.launchers.kubernetes.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -140,6 +142,21 @@ def test_patience_can_end_while_a_request_waits(api_server, clock, monkeypatch):
     with pytest.raises(ClusterError, match="has not answered"):
         list(cluster.list("ConfigMap"))
     assert len(api_server.requests) == 3
+
+
+def test_an_interruption_does_not_wait_for_it(api_server, clock, monkeypatch, tmp_path, capsys):
+    class Attempt:
+        def __init__(self, *_):
+            api_server.fail(HANG_UP, times=99)
+
+        def wait(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(launcher, "Attempt", Attempt)
+    with KubernetesLauncher() as runner, pytest.raises(KeyboardInterrupt):
+        runner.run(made_runs.trial(), tmp_path, lambda event: None)
+    assert clock.now <= 60
+    assert "could not be deleted: the API server" in capsys.readouterr().err
 
 
 def test_one_that_has_never_answered_is_not_waited_for(api_server, clock):
