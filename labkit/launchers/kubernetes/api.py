@@ -17,6 +17,7 @@ import urllib3
 from labkit.launchers.kubernetes.connection import Connection
 from labkit.launchers.kubernetes.errors import (
     ClusterError,
+    Conflict,
     Exists,
     Expired,
     Forbidden,
@@ -184,7 +185,7 @@ class Cluster:
         """Delete an object, unless it is gone, or another of its name is there."""
         name, uid = item["metadata"]["name"], item["metadata"]["uid"]
         body = options | {"preconditions": {"uid": uid}}
-        with contextlib.suppress(NotFound, Exists):
+        with contextlib.suppress(NotFound, Conflict):
             self.connection.request("DELETE", kind, f"delete {kind} {name}", name=name, body=body)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 from labkit.launchers.kubernetes import owners
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
+from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError, NoRoom
 from labkit.launchers.kubernetes.manifests import name_of, selector_of
 from labkit.launchers.kubernetes.owners import Owner
@@ -65,6 +66,7 @@ class KubernetesLauncher:
 
     def stop(self) -> None:
         """Make all trials end that run in other threads."""
+        self.cluster.connection.patience = FIRST_PATIENCE
         self._stopped.set()
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
@@ -87,6 +89,7 @@ class KubernetesLauncher:
                     raise
                 self._wait_for_others(trial, error, on_event)
             except BaseException:
+                self.cluster.connection.patience = FIRST_PATIENCE  # nobody waits any more
                 self._warn(self._clean_up(trial, owner))
                 raise
             else:
@@ -99,9 +102,7 @@ class KubernetesLauncher:
         name = name_of(trial)
         try:
             self._look_around(name)
-            submission = submit(
-                self.cluster, trial, self.deadline, owner, on_event, self._stopped
-            )
+            submission = submit(self.cluster, trial, self.deadline, owner, on_event, self._stopped)
             self._running.add(name)
             on_event(Submitted(name, submission.objects))
             return Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()

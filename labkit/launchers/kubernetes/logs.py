@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labkit.launchers.kubernetes.api import Cluster
-from labkit.launchers.kubernetes.connection import PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.pods import Pod
 from labkit.replicas import events, podlog
 from labkit.replicas.events import Event, EventError
+
+PATIENCE = 25.0
+"""Seconds for which the log of a pod that has ended may be incomplete."""
 
 
 class Log:

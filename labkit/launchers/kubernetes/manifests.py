@@ -73,7 +73,7 @@ def pods_of(trial: Trial) -> dict[str, list[str]]:
     return kinds
 
 
-def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, bytes]:
+def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> dict[str, bytes]:
     """Return the files that each pod of a trial finds, by their path below `HOME`.
 
     Parameters
@@ -83,7 +83,11 @@ def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, byt
         Of the cluster.
     deadline : float
         Seconds the trial may take.
+    secret : str
+        That its pods share. It is in the ConfigMap, which a trial has once: so they agree,
+        whichever labkit has created which of its objects, and labkit needs no right to Secrets.
     """
+    job = job_of(trial, settings, deadline, secret)
     trainer = FRAMEWORKS[trial.framework].trainer
     names = ("__init__.py", *AGENT, *replicas.SHARED)
     return {
@@ -91,11 +95,11 @@ def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, byt
         "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
         TRAINER.format(trainer.name): trainer.read_bytes(),
         MODEL: trial.network.source,
-        "job.json": json.dumps(job_of(trial, settings, deadline)._asdict()).encode() + b"\n",
+        "job.json": json.dumps(job._asdict()).encode() + b"\n",
     }
 
 
-def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
+def job_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> Job:
     """Return what all pods of a trial are given; see `files_of`."""
     name, framework = name_of(trial), FRAMEWORKS[trial.framework]
     hosts = {
@@ -114,9 +118,7 @@ def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if settings.share_nodes else trial.threads,
         rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
-        # In the ConfigMap, which a trial has once: its pods agree, whichever labkit created which
-        # of its objects, and labkit needs no rights on Secrets.
-        secret=secrets.token_hex(16),
+        secret=secret,
     )
 
 
@@ -132,6 +134,7 @@ def render(
     deadline: float,
     submitted: float = 0.0,
     owner_uid: str = "",
+    secret: str | None = None,
 ) -> str:
     """Return a trial's objects as YAML documents, the workers' Job first.
 
@@ -146,6 +149,8 @@ def render(
         When it is submitted, in seconds since the epoch.
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
+    secret : str, optional
+        That its pods share; by default a new one.
 
     Raises
     ------
@@ -158,6 +163,7 @@ def render(
             "set public_images = false in cluster.toml, and build an image with it."
         )
     name, kinds = name_of(trial), pods_of(trial)
+    secret = secrets.token_hex(16) if secret is None else secret
     pods = [
         {
             "component": kind,
@@ -178,10 +184,9 @@ def render(
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
         deadline=math.ceil(deadline + settings.wait_for_room) + DEADLINE_MARGIN,
-        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid,
-        image=image_of(trial.framework, settings), container=CONTAINER,
-        node_selector=NODES | settings.node_selector, home=HOME,
-        files=files_of(trial, settings, deadline), is_plain=_is_plain,
+        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, image=image_of(trial.framework, settings),
+        container=CONTAINER, node_selector=NODES | settings.node_selector, home=HOME,
+        files=files_of(trial, settings, deadline, secret), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
 

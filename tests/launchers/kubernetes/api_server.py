@@ -261,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         content = {"kind": "Status", "status": "Failure", "code": status,
-                   "reason": reason or REASONS[status], "message": message}  # fmt: skip
+                   "reason": reason or REASONS.get(status, ""), "message": message}  # fmt: skip
         body = json.dumps(content).encode() if plain is None else plain
         self._send(status, body, dict(headers))
 

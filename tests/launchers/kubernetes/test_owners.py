@@ -38,7 +38,7 @@ def start(api_server, one, who=None, directory="/nowhere/run", settings=None):
     text = manifests.render(one, settings, DEADLINE, submitted=17.5)
     first, *_ = manifests.objects(text)
     if who:
-        plain = manifests.render(one, settings, DEADLINE)
+        plain = manifests.render(one, settings, DEADLINE, secret="")
         owners.mark(first, owners.Owner(who, str(directory)), plain)
     job = api_server.put("jobs", first)
     text = manifests.render(one, settings, DEADLINE, 17.5, job["metadata"]["uid"])
