@@ -4,12 +4,15 @@ import threading
 
 import made_runs
 import pytest
+import yaml
 
+from labkit.launchers.kubernetes import api
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.kubernetes.submission import submit
+from labkit.settings import TEMPLATES
 
 pytestmark = pytest.mark.unit
 
@@ -42,6 +45,33 @@ def test_without_the_right_to_network_policies_it_works_with_a_warning(api_serve
     assert kinds(api_server) == ["configmaps", "jobs", "pods", "services"]
     cluster.remove_and_check(submission.selector)
     assert kinds(api_server) == []
+
+
+def test_the_role_as_shipped_is_what_a_trial_needs(api_server, monkeypatch):
+    """Of the rights in templates/rbac.yaml none is missing, and none is left over."""
+    role = next(
+        manifest
+        for manifest in yaml.safe_load_all((TEMPLATES / "rbac.yaml").read_text())
+        if manifest["kind"] == "Role"
+    )
+    api_server.rules = role["rules"]
+    cluster = Cluster(Settings())
+    submission = submitted(cluster)
+    submitted(cluster)  # once more, by a labkit that takes it over
+    pod = api_server.pod("worker", 0)
+    with cluster.log(pod["metadata"]["name"]) as lines:
+        assert list(lines) == []
+    list(cluster.list("Event", selector=""))
+    api_server.collects = False
+    monkeypatch.setattr(api, "FORCE_AFTER", -1.0)
+    cluster.remove_and_check(submission.selector)
+    allowed = {
+        (verb, resource)
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert api_server.used_rights == allowed
 
 
 def test_without_another_right_it_does_not(api_server):
