@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NUMBERS = (
     "duration_s",
     "window_s",
+    "paused_s",
     "batches_per_second",
     "samples_per_second",
     "imbalance",
@@ -126,7 +127,8 @@ def _numbers(run: Run) -> dict[str, Any]:
         window = run.window
         rate = window.samples_per_second
         numbers |= {
-            "window_s": window.end - window.begin,
+            "window_s": window.end - window.begin - window.paused,
+            "paused_s": window.paused,
             "samples_per_second": rate,
             "batches_per_second": rate / trial.batch_size,
             "epoch_s": trial.steps_per_epoch * trial.batch_size * trial.workers / rate,
