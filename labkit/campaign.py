@@ -48,9 +48,9 @@ OVERLOAD_RETRIES = 1
 FEWEST_REPEATS = 3
 """From which on an interval is trusted: of two, Student's t is 12.7."""
 
-MAX_REPEATS = 8
-"""Of a setting, if the caller does not say: with 8, repeats that differ by 18 % (coefficient of
-variation) still give an interval of 15 % to either side; others need a better machine instead."""
+MAX_REPEATS = 10
+"""Of a setting, if the caller does not say: even of repeats that differ by 21 % (coefficient of
+variation) ten give an interval of 15 % to either side; what differs more needs another machine."""
 
 
 class SweepFailed(LabkitError):
