@@ -149,6 +149,8 @@ def measure(
                 "call), and the same call goes on from there"
             ) from None
         tally = Tally.of(new.values(), known.values())
+        if not force:
+            tally.aside = store.set_aside(trial for trial in trials if trial not in known)
         progress.finish(tally)
     if failures:
         raise SweepFailed(

@@ -118,6 +118,18 @@ def test_what_was_run_and_what_was_re_used(store):
     assert measured(store, 1, 2, force=True).note == "2 trials: 2 run, 0 re-used"
 
 
+def test_runs_of_another_machine_are_measured_anew_and_that_is_said(store, monkeypatch):
+    monkeypatch.setitem(campaign.LAUNCHERS, "local", Place())
+    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
+    there = made_runs.MACHINE | {"host": "there"}
+    for seed in (1, 2):
+        made_runs.add(store, made_runs.trial(seed=seed), machine=there)
+    sweep = [made_runs.trial(seed=seed) for seed in (1, 2, 3)]
+    note = measure(sweep, store=store).note
+    assert note == "3 trials: 3 run, 0 re-used; kept runs not used: 2 of the machine there"
+    assert measure(sweep, store=store).note == "3 trials: 0 run, 3 re-used"
+
+
 @pytest.mark.usefixtures("place", "once")
 def test_what_is_left_out_is_said_each_time(store):
     busy = "without a rate (other programs kept the machine busy)"
@@ -208,6 +220,7 @@ def test_each_call_ends_with_one_line(store, capsys, monkeypatch, tmp_path):
     one, four = (run.directory.name for run in runs)
     assert json.loads(last)["tally"] == {
         "run": [four], "reused": [one], "diverged": [], "overloaded": [four], "unjudged": [],
+        "aside": "",
     }  # fmt: skip
 
 

@@ -14,10 +14,17 @@ from labkit.analysis.intervals import (
     interval,
     speedup_interval,
 )
-from labkit.analysis.scaling import configuration, speedups, summarise
+from labkit.analysis.scaling import (
+    CIRCUMSTANCES,
+    configuration,
+    settled,
+    speedups,
+    summarise,
+)
 from labkit.analysis.window import Progress, Window, window
 
 __all__ = [
+    "CIRCUMSTANCES",
     "Interval",
     "MetricError",
     "Progress",
@@ -29,6 +36,7 @@ __all__ = [
     "geometric_interval",
     "interval",
     "perplexity",
+    "settled",
     "speedup",
     "speedup_interval",
     "speedups",

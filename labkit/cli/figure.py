@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labkit.analysis.scaling import CIRCUMSTANCES
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import read_table
@@ -24,8 +26,8 @@ KINDS = ("throughput", "speedup", "epoch-time", "learning-curve")
 
 
 def selection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each field of a trial: the values of those to show."""
-    for name in reversed(Trial.model_fields):
+    """Add an option for each column that tells trials apart: the values of those to show."""
+    for name in reversed((*Trial.model_fields, *CIRCUMSTANCES)):
         command = click.option(
             f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE,...",
             help="Only trials with one of these.",
@@ -70,7 +72,8 @@ def figure(
     for name in ("lines", "panels"):
         if name in style:
             style[name] = style[name].replace("-", "_").split(",")
-    wanted = {name: ",".join(texts).split(",") for name, texts in options.items() if texts}
+    # A comma before a space is one within a value, such as of several versions.
+    wanted = {n: re.split(",(?! )", ",".join(texts)) for n, texts in options.items() if texts}
 
     from labkit import figures
     from labkit.thesis.figures import draw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import click
@@ -9,9 +10,40 @@ import click
 from labkit import __version__
 from labkit.errors import LabkitError
 
+COMMANDS = {
+    "clean": "cluster",
+    "data": "prepare",
+    "doctor": "prepare",
+    "figure": "figure",
+    "image": "cluster",
+    "logs": "cluster",
+    "predict": "predict",
+    "ps": "cluster",
+    "render": "cluster",
+    "reproduce": "reproduce",
+    "results": "results",
+    "run": "run",
+    "stop": "cluster",
+    "tensorboard": "results",
+}
+"""Which file each subcommand is in."""
+
 
 class Group(click.Group):
-    """Prints labkit's own errors as a message, and ends in good order after a Ctrl-C."""
+    """Imports a subcommand's file when it is needed, and prints labkit's own errors as a message.
+
+    After a Ctrl-C it ends in good order.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a subcommand; some need most of a second of imports, and others not."""
+        if name in COMMANDS:
+            importlib.import_module(f"labkit.cli.{COMMANDS[name]}")
+        return super().get_command(ctx, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn what users can act on into a message and an exit code."""

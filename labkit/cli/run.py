@@ -62,7 +62,8 @@ def summary(row: Any, evals: Any) -> str:
             f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
         )
     else:
-        shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+        shared = "   (oversubscribed: more workers and servers than cores)"
+        shared = shared if row.oversubscribed else ""
         if row.overloaded is None:
             shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"

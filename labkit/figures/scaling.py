@@ -104,7 +104,7 @@ def speedup(
     Returns
     -------
     Figure
-        Without oversubscribed trials: more workers than cores show no speedup.
+        Without oversubscribed trials: more workers and servers than cores show no speedup.
 
     Raises
     ------
@@ -131,7 +131,8 @@ def speedup(
         if len(shared):
             counts = ", ".join(map(str, sorted(shared["workers"].unique())))
             page.notes.append(
-                f"Left out, oversubscribed (more workers than cores): {counts} workers."
+                "Left out, oversubscribed (more workers and servers than cores): "
+                f"{counts} workers."
             )
         page.notes += _missing(trials, RATE, split)
         for framework, rows in trials.groupby("framework"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,9 @@ from labkit import analysis
 from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
-from labkit.replicas.events import Evaluation, Event, Step, since_barrier
+from labkit.replicas.events import Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
+from labkit.trials.demand import cores_needed
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
@@ -87,9 +90,8 @@ class Run:
     @property
     def oversubscribed(self) -> bool:
         """Whether more needed a core than there were."""
-        needed = self.trial.workers * self.trial.threads
         record = self.record
-        default = record.get("time_shared", needed > record["machine"]["cores"])
+        default = record.get("time_shared", cores_needed(self.trial) > record["machine"]["cores"])
         return record.get("oversubscribed", default)
 
     @functools.cached_property
@@ -120,6 +122,30 @@ class Run:
         return analysis.window(self.progress())
 
     @functools.cached_property
+    def versions(self) -> dict[str, str]:
+        """Of Python, numpy and the framework, as a replica told them; empty if none did."""
+        start = _start_of(self.directory)
+        return start.versions if start else {}
+
+    @functools.cached_property
+    def code(self) -> str:
+        """By which what it ran (trainer, model and data) is told apart from other states of it."""
+        start = _start_of(self.directory)
+        if self.current:
+            sums = self.trial.sums.values()
+        elif start and start.code:
+            sums = start.code, start.model, start.data
+        else:  # of an earlier version, whose runs tell nothing of the kind
+            return self.identity[:12]
+        return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """Where and with what it was run: what makes two runs of one trial different things."""
+        machine = {name: self.record["machine"][name] for name in ("host", "cpu_model", "cores")}
+        return machine | {"versions": self.versions}
+
+    @functools.cached_property
     def workers(self) -> list[list[Event]]:
         """The events of each worker, in the order of their index."""
         return [self.events("worker", index) for index in range(self.trial.workers)]
@@ -142,18 +168,28 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        found = []
-        for worker in self.workers:
-            steps = since_barrier(worker, Step)
-            found.append(
-                Progress(
-                    t=np.array([0.0, *(t for t, _ in steps)]),
-                    samples=np.array([0, *(step.samples for _, step in steps)]),
-                    pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
-                )
-            )
-        return found
+        return [_progress(worker) for worker in self.workers]
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""
         return [found for worker in self.workers for found in since_barrier(worker, Evaluation)]
+
+
+def _progress(worker: list[Event]) -> Progress:
+    steps = since_barrier(worker, Step)
+    return Progress(
+        t=np.array([0.0, *(t for t, _ in steps)]),
+        samples=np.array([0, *(step.samples for _, step in steps)]),
+        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+    )
+
+
+def _start_of(directory: Path) -> Start | None:
+    """Return what the first worker, or else another replica, told when it started."""
+    logs = sorted(directory.glob("*-*.log"))
+    for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
+        with path.open("rb") as file, contextlib.suppress(events.EventError):
+            for line in file:
+                if isinstance(event := events.decode(line), Start):
+                    return event
+    return None

@@ -90,16 +90,18 @@ def _trial(run: Run) -> dict[str, Any]:
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
-    versions = run.workers[0][0].versions if run.finished else {}
+    versions = run.versions
     return row | {
         "started": record.get("started"),
         "host": machine["host"],
         "cpu_model": machine["cpu_model"],
         "revision": record["revision"],
+        "code": run.code,
         "versions": ", ".join(f"{name} {versions[name]}" for name in sorted(versions)),
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
+        "steal_cpu": record.get("steal_cpu", math.nan),
     }
 
 

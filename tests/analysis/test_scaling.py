@@ -62,6 +62,49 @@ def test_summarise_keeps_oversubscribed_and_other_trials_apart():
     assert len(analysis.summarise(table)) == 4
 
 
+DIFFERENCES = [
+    ("host", "a", "b"), ("cpu_model", "Xeon", "EPYC"), ("cores", 64, 32), ("code", "0f", "1e"),
+    ("versions", "mxnet 1.9.1", "mxnet 1.9.0"),
+]  # fmt: skip
+
+
+def mixed(column, *values, seeds=2):
+    """Return the trials of one framework, of which some differ in more than their seeds."""
+    tables = [trials(frameworks=("mxnet",), workers=(1, 2), repeats=seeds) for _ in values]
+    return pd.concat(
+        [table.assign(**{column: value}) for table, value in zip(tables, values, strict=True)]
+    )
+
+
+@pytest.mark.parametrize(("column", "one", "other"), DIFFERENCES)
+def test_what_differs_is_never_pooled(column, one, other):
+    table = mixed(column, one, other)
+    summary = analysis.summarise(table)
+    assert len(summary) == 4 and set(summary["n"]) == {2}
+    assert len(analysis.summarise(mixed(column, one, one))) == 2
+    curves = analysis.speedups(table)
+    assert sorted(curves[column].unique()) == sorted([one, other])
+    # and what has one worker's rate only elsewhere has no speedup
+    table = table[(table["workers"] == 1) == (table[column] == one)]
+    assert analysis.speedups(table).set_index("workers")["speedup"].isna().to_dict() == {
+        1: False,
+        2: True,
+    }
+
+
+def test_one_seed_of_two_trainers_is_no_interval():
+    summary = analysis.summarise(mixed("code", "0f", "1e", seeds=1))
+    assert set(summary["n"]) == {1} and summary["low"].isna().all()
+
+
+def test_a_failure_before_any_version_was_told_counts_beside_the_others():
+    table = lose(mixed("versions", "mxnet 1.9.1"), workers=2, seed=2)
+    table.loc[table["status"] == "failed", "versions"] = ""
+    summary = analysis.summarise(table).set_index("workers")
+    assert summary["n"].to_dict() == {1: 2, 2: 1}
+    assert set(summary["versions"]) == {"mxnet 1.9.1"}
+
+
 def test_speedups_by_hand():
     table = trials(frameworks=("mxnet",), workers=(1, 4), repeats=2)
     table["batches_per_second"] = [8.0, 12.5, 20.0, 45.0]  # geometric means 10 and 30

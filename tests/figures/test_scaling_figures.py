@@ -72,7 +72,8 @@ def test_oversubscribed_points_are_hollow_and_joined_by_no_line():
         assert shared.get_marker() == measured.get_marker()
         assert shared.get_color() == measured.get_color()
         assert np.isfinite(bars).all()
-    assert labels(figure) == ["TensorFlow", "MXNet", "oversubscribed: more workers than cores"]
+    hollow = "oversubscribed: more workers and servers than cores"
+    assert labels(figure) == ["TensorFlow", "MXNet", hollow]
     assert "say nothing about scaling" in note(figure)
 
 
@@ -149,7 +150,8 @@ def test_speedup_never_shows_oversubscribed_points():
         assert line.get_xdata().tolist() == [1, 2]
     ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert ticks == ["1", "2"]
-    assert "Left out, oversubscribed (more workers than cores): 4, 8 workers." in note(figure)
+    left_out = "Left out, oversubscribed (more workers and servers than cores): 4, 8 workers."
+    assert left_out in note(figure)
 
 
 def test_without_one_worker_there_is_no_speedup_and_the_figure_says_so():
@@ -182,6 +184,35 @@ def test_what_varies_becomes_a_line():
     figure = speedup(trials(frameworks=("mxnet",), workers=(1, 2), batch_sizes=(128, 512)))
     assert labels(figure) == ["batch 128", "batch 512", "ideal"]
     assert figure.axes[0].get_title("left") == "Speedup, MXNet, CNN"
+
+
+@pytest.mark.parametrize("draw", [throughput, speedup])
+def test_several_machines_have_a_line_each_and_are_named(draw):
+    table = trials(frameworks=("mxnet",), workers=(1, 2)).assign(
+        cpu_model="EPYC", code="0f", versions="mxnet 1.9.1"
+    )
+    alone = labels(draw(table.assign(host="a")))
+    both = pd.concat(
+        [table.assign(host=host, cores=cores, trial=table["trial"] + host)
+         for host, cores in (("a", 64), ("b", 32))]
+    )  # fmt: skip
+    assert "host" not in " ".join(alone)
+    assert [text for text in labels(draw(both)) if "ideal" not in text] == ["host a", "host b"]
+    with pytest.raises(AmbiguousFigure, match="host: "):
+        draw(both, lines="batch_size")
+    assert labels(draw(select(both, host="a"))) == alone
+
+
+def test_each_framework_has_its_own_versions_and_code_which_is_no_difference():
+    table = trials(workers=(1, 2)).assign(host="a", cpu_model="EPYC")
+    for column in ("code", "versions"):
+        table[column] = table["framework"] + f" {column}"
+    assert labels(throughput(table)) == ["TensorFlow", "MXNet"]
+    newer = table.assign(versions="tensorflow 3", trial=table["trial"] + "-new")
+    mixed = pd.concat([table, newer[newer["framework"] == "tensorflow"]])
+    said = labels(throughput(mixed))
+    assert sum("TensorFlow" in text for text in said) == 2
+    assert any("tensorflow 3" in text for text in said)
 
 
 def test_panels_share_out_the_trials():
@@ -248,7 +279,7 @@ def test_trials_of_different_lengths_share_no_line_unasked():
 
 
 def test_a_point_measured_both_ways_is_ambiguous():
-    shared = trials(workers=(2,), cores=1)
+    shared = trials(workers=(2,), cores=1).assign(cores=64)
     shared["trial"] += "-elsewhere"
     table = pd.concat([trials(workers=(1, 2)), shared], ignore_index=True)
     with pytest.raises(AmbiguousFigure, match="oversubscribed: .* of TensorFlow, workers 2"):

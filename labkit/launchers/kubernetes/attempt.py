@@ -84,10 +84,11 @@ class Attempt:
                 polled = time.monotonic()
                 self._poll()
                 self._check_pods()
-                if polled - read >= (LOG_INTERVAL_TRAINING if self.tracker.training() else 0.0):
-                    for events in pool.map(Log.read_new, self._logs_to_read()):
-                        self._take(events)
-                    read = polled
+                due = polled - read >= (LOG_INTERVAL_TRAINING if self.tracker.training() else 0.0)
+                for events in pool.map(Log.read_new, self._logs_to_read(due)):
+                    self._take(events)
+                list(pool.map(self.logs.read_ended, self.pods))
+                read = polled if due else read
                 if self.pods.succeeded:
                     break
                 self._check_jobs()
@@ -96,7 +97,9 @@ class Attempt:
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self.logs.read_whole, self.pods))
         self.logs.split(self.tracker.names)
-        return circumstances.record(self.submission, self.pods, self.logs)
+        return circumstances.record(
+            self.submission, self.cluster.address, self.pods, self.logs
+        )
 
     def _poll(self) -> None:
         """Update what is known of the pods."""
@@ -107,8 +110,13 @@ class Attempt:
             self._phases = phases
             self.on_event(Pods(phases))
 
-    def _logs_to_read(self) -> list[Log]:
-        """Return the logs to read now: of a large trial only a few until all pods have started."""
+    def _logs_to_read(self, due: bool) -> list[Log]:
+        """Return the logs to read now: of a large trial only a few until all pods have started.
+
+        Those of pods that have ended are always due: their nodes may go.
+        """
+        if not due:
+            return [self.logs.of(pod) for pod in self.pods if pod.phase == "Succeeded"]
         started = [self.logs.of(pod) for pod in self.pods if pod.started]
         return started if self.pods.complete else started[:LOGS_DURING_STARTUP]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any, Self
@@ -54,27 +55,40 @@ class KubernetesLauncher:
         self._stopped.set()
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`.
+
+        A clean-up that fails changes nothing about how the trial went.
+        """
+        try:
+            record = self._run(trial, directory, on_event)
+        except TrialFailed as error:
+            if left := self._clean_up(trial):
+                raise type(error)(f"{error}\n{left}") from error
+            raise
+        except BaseException:
+            self._warn(self._clean_up(trial))
+            raise
+        self._warn(self._clean_up(trial))
+        return record
+
+    def _run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
         try:
             submission = submit(self.cluster, trial, self.deadline)
             on_event(Submitted(submission.name, submission.objects))
-            record = Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
+            return Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
         except NoRoom as error:
-            self._clean_up(trial, error)
             raise NoRoomForTrial(f"{trial.name}: {error}") from None
         except ClusterError as error:
-            self._clean_up(trial, error)
             raise TrialFailed(f"{trial.name}: {error}") from None
-        except BaseException as error:
-            self._clean_up(trial, error)
-            raise
-        self._clean_up(trial)
-        return record
 
-    def _clean_up(self, trial: Trial, cause: BaseException | None = None) -> None:
-        """Delete everything of a trial, and see that it is gone; `cause` is what ended it."""
+    def _clean_up(self, trial: Trial) -> str:
+        """Delete everything of a trial, and see that it is gone; say what could not be deleted."""
         try:
             self.cluster.remove_and_check(selector_of(name_of(trial)))
         except ClusterError as error:
-            what = f"{cause}\n" if cause else f"{trial.name} has finished. "
-            raise TrialFailed(f"{what}What it started could not be deleted: {error}") from cause
+            return f"What {name_of(trial)} started could not be deleted: {error}"
+        return ""
+
+    def _warn(self, left: str) -> None:
+        if left:
+            print(f"labkit: {left} `labkit clean` deletes it.", file=sys.stderr)

@@ -31,12 +31,19 @@ class Log:
         The pod's name.
     path : Path
         Of the file.
+
+    Attributes
+    ----------
+    ended : bool
+        Whether the pod has printed its copy, and with it all that it will.
+    whole : bool
+        Whether that copy has been read.
     """
 
     def __init__(self, cluster: Cluster, pod: str, path: Path) -> None:
         self._cluster, self._pod, self._path = cluster, pod, path
         self._last = ""  # the time of the last line that has been read
-        self._complete = False
+        self.ended = self.whole = False
 
     def read_new(self) -> list[Event]:
         """Read what has come since the last time; return the events in it.
@@ -44,7 +51,7 @@ class Log:
         What cannot be read now is read the next time; what is garbled is passed over.
         """
         found: list[Event] = []
-        if self._complete:
+        if self.ended:
             return found
         # The server takes whole seconds, and so repeats some lines.
         since = re.sub(r"\.[0-9]+", "", self._last)
@@ -60,25 +67,21 @@ class Log:
                 self._last = stamp
                 entry = podlog.decode(text)
                 if isinstance(entry, podlog.CopyEnd):
-                    self._complete = True
+                    self.ended = True
                 elif not isinstance(entry, podlog.CopyPiece):
                     file.write(line + b"\n")
                 if event := event_in(entry):
                     found.append(event)
         return found
 
-    def read_whole(self) -> bool:
-        """Replace what has been read by the copy at the end; return whether that is whole."""
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            with (
-                contextlib.suppress(ClusterError, podlog.CopyError),
-                self._cluster.log(self._pod) as lines,
-            ):
-                self._path.write_bytes(podlog.read_copy(lines))
-                return True
-            time.sleep(1.0)
-        return False
+    def read_copy(self) -> None:
+        """Replace what has been read by the copy at the end, if that can be read now."""
+        with (
+            contextlib.suppress(ClusterError, podlog.CopyError),
+            self._cluster.log(self._pod) as lines,
+        ):
+            self._path.write_bytes(podlog.read_copy(lines))
+            self.ended = self.whole = True
 
     def entries(self) -> Iterator[tuple[str, podlog.Entry]]:
         """Yield what has been read, each line with the time at which it was printed."""
@@ -113,6 +116,12 @@ class Logs:
             self._logs[pod.name] = Log(self._cluster, pod.name, pods / f"{pod.name}.log")
         return self._logs[pod.name]
 
+    def read_ended(self, pod: Pod) -> None:
+        """Read all of the log of a pod if it has ended: later its node may be gone."""
+        log = self.of(pod)
+        if log.ended and not log.whole:
+            log.read_copy()
+
     def read_whole(self, pod: Pod) -> None:
         """Read all of the log of a pod that has ended.
 
@@ -121,11 +130,17 @@ class Logs:
         ClusterError
             If it is not whole.
         """
-        if not self.of(pod).read_whole():
-            raise ClusterError(
-                f"the log of {pod} cannot be read whole. Does something shorten or change the "
-                f"logs of node {pod.node}?"
-            )
+        log, until = self.of(pod), time.monotonic() + PATIENCE
+        while not log.whole:
+            log.read_copy()
+            if log.whole:
+                return
+            if time.monotonic() > until:
+                raise ClusterError(
+                    f"the log of {pod} cannot be read whole. Does something shorten or change "
+                    f"the logs of node {pod.node}?"
+                )
+            time.sleep(1.0)
 
     def split(self, replicas: Iterable[str]) -> None:
         """Leave what each of these replicas has printed in files of its own."""
