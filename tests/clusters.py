@@ -59,8 +59,6 @@ class Namespace:
         labels = {"pod-security.kubernetes.io/enforce": level}
         self.core.create_namespace({"metadata": {"name": self.name, "labels": labels}})
         for manifest in yaml.safe_load_all((REPOSITORY / "templates/rbac.yaml").read_text()):
-            if manifest["kind"] == "RoleBinding":
-                manifest["subjects"][0]["namespace"] = self.name
             utils.create_from_dict(self.api, manifest, namespace=self.name)
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))

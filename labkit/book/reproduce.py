@@ -76,6 +76,7 @@ def reproduce(
         return front_page
 
     failures: list[Page] = []
+    write(front_page, index(pages, failures))  # or there is no room for any of it
     with _prepare(due, say, StatusLine(echo, quiet)) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
+import sys
 from typing import Any
 
 import click
 
 from labkit import __version__
 from labkit.errors import LabkitError
+from labkit.settings import OUTPUTS
+
+UNWRITABLE = (
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR, errno.ENOSPC, errno.ENOTDIR,
+    errno.EPERM, errno.EROFS,
+)  # fmt: skip
+"""What a place answers that is read-only, full, somebody else's, or no directory."""
 
 COMMANDS = {
     "clean": "cluster",
@@ -51,6 +61,19 @@ class Group(click.Group):
             return super().invoke(ctx)
         except LabkitError as error:
             click.echo(f"labkit: {error}", err=True)
+            ctx.exit(1)
+        except BrokenPipeError:  # whoever read has seen enough, as head does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(141)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(
+                f"labkit: {where}cannot be written: {error.strerror}. Name another place with "
+                f"--output, or set {OUTPUTS} to a directory that can be written.",
+                err=True,
+            )
             ctx.exit(1)
         except KeyboardInterrupt:
             click.echo(

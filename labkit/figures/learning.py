@@ -16,7 +16,7 @@ from labkit.figures.page import Figure, canvas
 from labkit.figures.scaling import Columns
 from labkit.figures.selection import FigureError, Split, check_columns, tables
 from labkit.figures.style import Style, style
-from labkit.figures.words import describe, describe_missing, describe_repeats, titled
+from labkit.figures.words import describe, describe_missing, describe_repeats, titled, why_missing
 
 MOST_CELLS = 40
 """Points of a curve, at most."""
@@ -90,6 +90,7 @@ def learning_curve(
             axes.set_ylim(0, 100)
             axes.set_xlim(left=0)
         page.legend()
+        page.why = why_missing(trials, lost)
         page.notes += describe_repeats(pd.DataFrame({"n": counts}), "bands") if counts else []
         page.notes += _oversubscribed(trials[~lost], x)
         others = [c for c in (*split.panels, *split.lines) if c not in ("framework", "workers")]
@@ -167,7 +168,7 @@ def _draw(axes: Axes, curve: pd.DataFrame, how: Style, label: str) -> None:
         linestyle=how.line,
         linewidth=how.width,
         marker=how.marker,
-        markevery=0.1,
+        markevery=0.1 if len(curve) > 1 else None,
         markeredgecolor="white",
         markeredgewidth=0.6,
         label=label,

@@ -19,6 +19,7 @@ from labkit.figures.words import (
     describe_repeats,
     name_of,
     titled,
+    why_missing,
 )
 
 RATE = "batches_per_second"
@@ -135,12 +136,15 @@ def speedup(
                 f"{counts} workers."
             )
         page.notes += _missing(trials, RATE, split)
-        for framework, rows in trials.groupby("framework"):
-            if not rows.loc[rows["workers"] == 1, RATE].notna().any():
-                page.notes.append(
-                    f"No speedup of {name_of(framework)}: its rate with one worker is not "
-                    "measured."
-                )
+        alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
+        others = sorted(set(trials["framework"]) - set(alone["framework"]))
+        page.notes += [
+            f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
+            for framework in others
+        ]
+        page.why = "there is no rate with one worker to compare with"
+        if len(shared) == len(trials):
+            page.why = "all trials are oversubscribed"
     return page.figure
 
 
@@ -180,6 +184,7 @@ def _points(
                 _errorbar(axes, place[shared], line[shared], configuration, aside)
         frame(page.panels, at)
         _limit(page, summary)
+        page.why = why_missing(trials, trials[metric].isna())
         page.legend([HOLLOW] if hollow else [])
         page.notes += describe_repeats(summary, "bars", MEANS)
         if hollow:

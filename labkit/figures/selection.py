@@ -12,6 +12,7 @@ import pandas as pd
 
 from labkit import analysis
 from labkit.errors import LabkitError, nearest
+from labkit.runs.selection import SelectionError, in_words, matching
 from labkit.trials.frameworks import FRAMEWORKS
 
 LENGTHS = ("steps", "epochs", "eval_samples")
@@ -43,8 +44,8 @@ class AmbiguousFigure(FigureError):
     """
 
     def __init__(self, column: str, values: Sequence[Any], where: str) -> None:
-        self.column, self.values = column, list(values)
-        self.found = f"{column}: {', '.join(map(str, self.values))}{where}, but one line shows one"
+        self.column, self.values = column, [None if pd.isna(value) else value for value in values]
+        self.found = f"{column}: {in_words(self.values)}{where}, but one line shows one"
         super().__init__(
             f"{self.found}; select(results, {column}={self.values[0]!r}) keeps one of them, and "
             f"lines={column!r} draws a line for each"
@@ -113,7 +114,7 @@ def select(results: Any, **values: Any) -> Tables:
     results : object or DataFrame
         What `measure` returned, or a table of trials.
     **values
-        Columns of the table: a value, or a list of those to keep.
+        Columns of the table: a value, or a list of those to keep; None for what was not set.
 
     Returns
     -------
@@ -130,15 +131,13 @@ def select(results: Any, **values: Any) -> Tables:
     >>> throughput(select(results, framework="mxnet", batch_size=[128, 256]))
     """
     chosen = tables(results)
-    table = chosen.table
-    for column, value in values.items():
-        check_known(column, table.columns, "select")
-        kept = table[table[column].isin(np.atleast_1d(value))]
-        if kept.empty:
-            wanted = ", ".join(map(str, np.atleast_1d(value)))
-            there = ", ".join(map(str, sorted(table[column].dropna().unique()))) or "nothing"
-            raise FigureError(f"{column}: {wanted} is in none of the trials, only {there}")
-        table = kept
+    for column in values:
+        check_known(column, chosen.table.columns, "select")
+    wanted = {column: np.atleast_1d(value).tolist() for column, value in values.items()}
+    try:
+        table = matching(chosen.table, wanted)
+    except SelectionError as error:
+        raise FigureError(str(error)) from None
     return Tables(table.reset_index(drop=True), chosen)
 
 
@@ -226,7 +225,8 @@ class Split:
         drawn = asked["lines"] or [column for column in free if column not in LENGTHS]
         left = [column for column in free if column not in (*drawn, "framework")]
         if left:
-            raise AmbiguousFigure(left[0], trials[left[0]].value_counts().index, "")
+            values = trials[left[0]].value_counts(dropna=False).index
+            raise AmbiguousFigure(left[0], values, "")
         drawn = [name for name in drawn if name not in asked["panels"]]
         if "framework" not in (*drawn, *asked["panels"]):
             drawn = ["framework", *drawn]

@@ -66,9 +66,7 @@ def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> li
         gone = group[lost[group.index]]
         if gone.empty:
             continue
-        overloaded = (gone["status"] == "finished") & gone["overloaded"].astype(bool)
-        reasons = gone["status"].mask(overloaded, "overloaded")
-        reasons = sorted(set(reasons.replace("finished", "no number")))
+        reasons = sorted(set(_reasons(gone)))
         some = f"{len(gone)} of {len(group)} repeats " if len(gone) < len(group) else ""
         why = f"{some}{', '.join(reasons)}"
         first = group.iloc[0]
@@ -78,3 +76,22 @@ def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> li
         for (what, why), values in found.items()
     ]
     return [f"Not measured: {'; '.join(parts)}."] if parts else []
+
+
+CAUSES = {
+    "overloaded": "other programs kept the machine busy",
+    "diverged": "the loss was no longer a number",
+    "failed": "the trials failed",
+    "no number": "the trials reported no number",
+}
+
+
+def why_missing(trials: pd.DataFrame, lost: pd.Series) -> str:
+    """Say why there is nothing to draw, where all trials are lost."""
+    reasons = dict.fromkeys(_reasons(trials[lost]))
+    return "; ".join(CAUSES.get(reason, reason) for reason in reasons)
+
+
+def _reasons(gone: pd.DataFrame) -> pd.Series:
+    overloaded = (gone["status"] == "finished") & gone["overloaded"].astype(bool)
+    return gone["status"].mask(overloaded, "overloaded").replace("finished", "no number")

@@ -13,6 +13,7 @@ from labkit.errors import nearest
 from labkit.figures import FigureError, Tables, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import tables
+from labkit.runs.selection import in_word, in_words, there
 from labkit.trials import Trial
 
 
@@ -64,7 +65,7 @@ OWN = {"tensorflow": {"initializer": ("xavier",)}, "mxnet": {"initializer": ("un
 BOTH = {"workers": (50,), "initializer": ("xavier", "uniform")}
 HIGHER = {"learning_rate": (0.1, 0.05)}
 SMALL = CNN | OWN["mxnet"] | {"batch_size": (5, 512), "learning_rate": (0.025,)}
-RATES = CNN | {"initializer": ("default",), "learning_rate": (0.025,), "eval_samples": (0,)}
+RATES = CNN | {"initializer": ("default",), "learning_rate": (0.025,)}
 
 
 def _cnn(*sizes: int) -> dict[str, tuple[Any, ...]]:
@@ -72,7 +73,7 @@ def _cnn(*sizes: int) -> dict[str, tuple[Any, ...]]:
 
 
 def _rnn(size: int) -> dict[str, tuple[Any, ...]]:
-    return RNN | {"batch_size": (size,), "learning_rate": (0.05,), "eval_samples": (0,)}
+    return RNN | {"batch_size": (size,), "learning_rate": (0.05,)}
 
 
 _curve, _rate = figures.learning_curve, figures.throughput
@@ -160,6 +161,8 @@ def shown(number: str, results: Any) -> Tables:
 def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()) -> pd.DataFrame:
     """Return the trials of a figure out of all that were ever run: those with its settings.
 
+    Of the trials of rates these are those without an evaluation, if there are any.
+
     Parameters
     ----------
     number : str
@@ -173,19 +176,23 @@ def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()
     FigureError
         If there are none.
     """
-    row = find(number)
     kept = table
-    for column, values in row.ran.items():
+    for column, values in find(number).ran.items():
         if column in but:
             continue
-        kept = kept[kept[column].isin(values)]
+        among, kept = kept, kept[kept[column].isin(values)]
         if kept.empty:
+            found = there(among[column])
             raise FigureError(
                 f"figure {number}: no trial was run as in the thesis, with {column} "
-                f"{' or '.join(map(str, values))}; --profile NAME draws what the notebook of a "
-                "profile shows"
+                f"{' or '.join(map(str, values))}, only with {in_words(found)}; "
+                f"--{column.replace('_', '-')} {in_word(found[0])} draws it from those, and "
+                "--profile NAME what the notebook of a profile shows"
             )
-    return kept
+    # An evaluation changes no rate, so that any trial will do; but the notebooks' have none.
+    alone = kept[kept["eval_samples"] == 0]
+    rates = find(number).draw in (_rate, _time, _speedup) and "eval_samples" not in but
+    return alone if rates and len(alone) else kept
 
 
 def draw(number: str, results: Any) -> Figure:

@@ -51,6 +51,12 @@ class ApiServer(ThreadingHTTPServer):
         Seconds by which its clock is ahead.
     create_pods : bool
         Whether Jobs get their pods.
+    collects : bool
+        Whether what an object owns is deleted with it.
+    rules : list of dict or None
+        Of the Role that whoever asks has; None: all is allowed.
+    used_rights : set of tuple
+        Verb and resource of each right that a request has needed.
     """
 
     daemon_threads = True
@@ -58,7 +64,9 @@ class ApiServer(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects, self.logs, self.requests = {}, {}, []
-        self.token, self.ahead, self.create_pods = "secret", 0.0, True
+        self.token, self.ahead, self.create_pods, self.rules = "secret", 0.0, True, None
+        self.used_rights = set()
+        self.collects = True
         self._faults = []
         self._versions = itertools.count(1)
         self.lock = threading.RLock()
@@ -173,7 +181,8 @@ class ApiServer(ThreadingHTTPServer):
                 (kind, item["metadata"]["name"])
                 for kind, items in self.objects.items()
                 for item in items.values()
-                if gone["metadata"]["uid"]
+                if self.collects
+                and gone["metadata"]["uid"]
                 in {owner["uid"] for owner in item["metadata"].get("ownerReferences", [])}
             ]
             for other, its_name in owned:
@@ -209,9 +218,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "Unauthorized")
         elif found["namespace"] not in (None, NAMESPACE):
             self._refuse(404, f'namespaces "{found["namespace"]}" not found')
+        elif not self._allowed(kind, name, found["log"] or ""):
+            self._refuse(403, f"{self.command} {kind} is forbidden")
         else:
             with server.lock:
                 self._serve(kind, name, query, body, found["log"])
+
+    def _allowed(self, kind, name, log):
+        """Whether the rules give the right that a request needs."""
+        verbs = {"POST": "create", "DELETE": "delete", "GET": "get" if name else "list"}
+        verb, resource = verbs[self.command], f"{kind}{log}"
+        self.server.used_rights.add((verb, resource))
+        return self.server.rules is None or any(
+            resource in rule["resources"] and verb in rule["verbs"] for rule in self.server.rules
+        )
 
     def _serve(self, kind, name, query, body, log):
         items = self.server.of_kind(kind)
@@ -261,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         content = {"kind": "Status", "status": "Failure", "code": status,
-                   "reason": reason or REASONS[status], "message": message}  # fmt: skip
+                   "reason": reason or REASONS.get(status, ""), "message": message}  # fmt: skip
         body = json.dumps(content).encode() if plain is None else plain
         self._send(status, body, dict(headers))
 
