@@ -154,18 +154,17 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        found = []
-        for worker in self.workers:
-            steps = since_barrier(worker, Step)
-            found.append(
-                Progress(
-                    t=np.array([0.0, *(t for t, _ in steps)]),
-                    samples=np.array([0, *(step.samples for _, step in steps)]),
-                    pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
-                )
-            )
-        return found
+        return [_progress(worker) for worker in self.workers]
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""
         return [found for worker in self.workers for found in since_barrier(worker, Evaluation)]
+
+
+def _progress(worker: list[Event]) -> Progress:
+    steps = since_barrier(worker, Step)
+    return Progress(
+        t=np.array([0.0, *(t for t, _ in steps)]),
+        samples=np.array([0, *(step.samples for _, step in steps)]),
+        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+    )

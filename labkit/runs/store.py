@@ -127,9 +127,7 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
-        """Hold the sole right to run a trial; gives an empty directory to run it in.
-
-        If somebody else holds it, this waits, after a call of `on_wait`.
+        """Hold the right to run a trial, in an empty directory; call `on_wait` before waiting.
 
         Raises
         ------
