@@ -59,8 +59,6 @@ class Namespace:
         labels = {"pod-security.kubernetes.io/enforce": level}
         self.core.create_namespace({"metadata": {"name": self.name, "labels": labels}})
         for manifest in yaml.safe_load_all((REPOSITORY / "templates/rbac.yaml").read_text()):
-            if manifest["kind"] == "RoleBinding":
-                manifest["subjects"][0]["namespace"] = self.name
             utils.create_from_dict(self.api, manifest, namespace=self.name)
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
@@ -142,19 +140,29 @@ class Namespace:
             stdout=True, stderr=True, stdin=False, tty=False,
         )  # fmt: skip
 
-    def left(self):
-        """Return what labkit has left in the namespace."""
-        found = []
-        for listing in (
+    def _objects(self):
+        """Return all that labkit has in the namespace."""
+        listings = (
             self.core.list_namespaced_pod, self.core.list_namespaced_service,
             self.core.list_namespaced_config_map, self.batch.list_namespaced_job,
-        ):  # fmt: skip
-            found += [
-                item.metadata.name
-                for item in listing(self.name).items
-                if item.metadata.name != "kube-root-ca.crt"
-            ]
-        return found
+        )  # fmt: skip
+        found = [item for listing in listings for item in listing(self.name).items]
+        return [item for item in found if item.metadata.name != "kube-root-ca.crt"]
+
+    def left(self):
+        """Return what labkit has left in the namespace."""
+        return [item.metadata.name for item in self._objects()]
+
+    def being_deleted(self):
+        """Return what has been deleted, or its owner has, and is still there."""
+        objects = self._objects()
+        there = {item.metadata.uid for item in objects}
+        return [
+            item.metadata.name
+            for item in objects
+            if item.metadata.deletion_timestamp
+            or any(owner.uid not in there for owner in item.metadata.owner_references or [])
+        ]
 
     def delete(self):
         """Delete the namespace; return when it has gone."""

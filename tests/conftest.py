@@ -7,10 +7,11 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis
+import made_runs
 import pytest
 from processes import Labkit
 
-from labkit import campaign
+from labkit import campaign, provenance
 from labkit.datasets import DATASETS, fetch
 from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.replicas import cores
@@ -57,6 +58,14 @@ def own_directories(tmp_path_factory):
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv(OUTPUTS, str(tmp_path_factory.mktemp("outputs")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def made_machine(request, monkeypatch):
+    """Have unit tests run on the machine that made-up runs are of, with their versions."""
+    if request.node.get_closest_marker("unit"):
+        monkeypatch.setattr(provenance, "machine", lambda: made_runs.MACHINE)
+        monkeypatch.setattr(provenance, "versions", made_runs.versions)
 
 
 @pytest.fixture

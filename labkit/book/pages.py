@@ -83,10 +83,17 @@ class Page:
             return {}
 
     def is_up_to_date(self) -> bool:
-        """Return whether the page is there and made from what it would be made from now."""
+        """Return whether the page is there, whole, and made from what it would be made from now.
+
+        Without the rate of a trial, because other programs disturbed it, a page is not whole.
+        """
+        return not self.is_stale() and not self.record().get("without_rate")
+
+    def is_stale(self) -> bool:
+        """Return whether the page is not what its inputs would give now, were all measured."""
         record = self.record()
         files = [self.executed.with_suffix(".html"), *self.files(record)]
-        return record.get("inputs") == self.inputs() and all(map(Path.exists, files))
+        return record.get("inputs") != self.inputs() or not all(map(Path.exists, files))
 
     def files(self, record: Mapping[str, Any]) -> list[Path]:
         """Return the files of its figures."""

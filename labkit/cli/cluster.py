@@ -56,12 +56,11 @@ def image_arguments(command: Callable[..., None]) -> Callable[..., None]:
     return framework(extra(command))
 
 
-def image_name(framework: str) -> str:
-    """Return the name that ``cluster.toml`` gives an image."""
-    from labkit.launchers.kubernetes import images
-    from labkit.launchers.kubernetes.settings import Settings
-
-    return Settings.load().image.format(framework=framework, tag=images.tag(framework))
+def public_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flag that `image build` and `image push` share."""
+    return click.option(
+        "--public", is_flag=True, help="The image without PTB, which is not ours to pass on."
+    )(command)
 
 
 @image.command(
@@ -72,33 +71,39 @@ examples:
   labkit image build mxnet -- --network host     arguments for docker, podman or buildah"""
 )
 @image_arguments
-@click.option("--public", is_flag=True, help="Leave PTB out: it is not ours to pass on.")
+@public_option
 def build(framework: str, extra: tuple[str, ...], public: bool) -> None:
     """Build an image, with the data sets inside.
 
-    Its name is the one that cluster.toml gives.
+    Its name is the one that cluster.toml gives. Trials find a public one if it also says
+    public_images = true.
     """
-    from labkit.launchers.kubernetes import images
+    from labkit.launchers.kubernetes import images, manifests
+    from labkit.launchers.kubernetes.settings import Settings
 
-    name = image_name(framework)
-    images.build(framework, name, public, extra)
+    settings = Settings.load()
+    name = manifests.image_of(framework, settings, public)
+    images.build(framework, name, public or settings.public_images, extra)
     click.echo(name)
 
 
 @image.command(
     epilog="""\b
 examples:
-  labkit image push tensorflow"""
+  labkit image push tensorflow
+  labkit image push tensorflow --public          what was built with --public"""
 )
 @image_arguments
-def push(framework: str, extra: tuple[str, ...]) -> None:
+@public_option
+def push(framework: str, extra: tuple[str, ...], public: bool) -> None:
     """Push an image to the registry in its name.
 
     Unless it was built with --public, it holds PTB: push it only where others cannot pull it.
     """
-    from labkit.launchers.kubernetes import images
+    from labkit.launchers.kubernetes import images, manifests
+    from labkit.launchers.kubernetes.settings import Settings
 
-    name = image_name(framework)
+    name = manifests.image_of(framework, Settings.load(), public)
     images.push(name, extra)
     click.echo(name)
 

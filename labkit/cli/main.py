@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 from typing import Any
@@ -19,9 +20,40 @@ UNWRITABLE = (
 )  # fmt: skip
 """What a place answers that is read-only, full, somebody else's, or no directory."""
 
+COMMANDS = {
+    "clean": "cluster",
+    "data": "prepare",
+    "doctor": "prepare",
+    "figure": "figure",
+    "image": "cluster",
+    "logs": "cluster",
+    "predict": "predict",
+    "ps": "cluster",
+    "render": "cluster",
+    "reproduce": "reproduce",
+    "results": "results",
+    "run": "run",
+    "stop": "cluster",
+    "tensorboard": "results",
+}
+"""Which file each subcommand is in."""
+
 
 class Group(click.Group):
-    """Prints labkit's own errors as a message, and ends in good order after a Ctrl-C."""
+    """Imports a subcommand's file when it is needed, and prints labkit's own errors as a message.
+
+    After a Ctrl-C it ends in good order.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a subcommand; some need most of a second of imports, and others not."""
+        if name in COMMANDS:
+            importlib.import_module(f"labkit.cli.{COMMANDS[name]}")
+        return super().get_command(ctx, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn what users can act on into a message and an exit code."""

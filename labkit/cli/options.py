@@ -98,6 +98,8 @@ deadline_option = click.option(
     "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds a trial may take."
 )
 
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+
 
 def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return an option for where trials run, refused at once if there is no such launcher.

@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import ListCommand, deadline_option, launcher_option, sweep_options
+from labkit.cli.options import (
+    ListCommand,
+    deadline_option,
+    launcher_option,
+    quiet_option,
+    sweep_options,
+)
 from labkit.cli.table import short, terminal_width
 from labkit.trials import Sweep
 
@@ -32,8 +38,14 @@ examples:
 @launcher_option("Where to run it.")
 @deadline_option
 @click.option("--force", is_flag=True, help="Run it even if it has been run before.")
+@quiet_option
 def run(
-    launcher: str, deadline: float, force: bool, repeats: int, **values: tuple[Any, ...]
+    launcher: str,
+    deadline: float,
+    force: bool,
+    quiet: bool,
+    repeats: int,
+    **values: tuple[Any, ...],
 ) -> None:
     """Run a trial and say how it went, or a sweep of trials.
 
@@ -45,13 +57,13 @@ def run(
     from labkit.runs import Store
 
     store = Store(launcher=launcher)
-    known = [] if force else [trial for trial in sweep if store.find(trial)]
-    results = measure(sweep, launcher, force=force, deadline=deadline)
+    known = {} if force else store.look_up(sweep)
+    results = measure(sweep, launcher, force=force, deadline=deadline, quiet=quiet)
     if len(sweep) > 1:
         click.echo(f"{short(results.table, width=terminal_width())}\n{results.note}")
         click.echo(f"kept in    {os.path.relpath(store.root)}")
         return
-    if known:
+    if any(not run.overloaded for run in known.values()):
         click.echo("This trial has been run before; --force runs it once more.")
     click.echo(summary(results.table.iloc[0], results.evals))
     click.echo(f"kept in    {os.path.relpath(store.find(sweep[0]).directory)}")
@@ -76,7 +88,10 @@ def summary(row: Any, evals: Any) -> str:
             f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
         )
     else:
-        shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+        shared = "   (oversubscribed: more workers and servers than cores)"
+        shared = shared if row.oversubscribed else ""
+        if row.overloaded is None:
+            shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
         lines.append(
             f"throughput {row.batches_per_second:.2f} batches/s, "

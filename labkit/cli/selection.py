@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labkit.analysis.scaling import CIRCUMSTANCES
 from labkit.errors import LabkitError
 from labkit.trials import Trial
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def selection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each field of a trial: the values of those that are meant."""
-    for name in reversed(Trial.model_fields):
+    """Add an option for each column that tells trials apart: the values that are meant."""
+    for name in reversed((*Trial.model_fields, *CIRCUMSTANCES)):
         command = click.option(
             f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE...",
             help="Only trials with one of these values.",
@@ -36,6 +37,9 @@ def selected(table: pd.DataFrame, options: dict[str, tuple[str, ...]]) -> pd.Dat
     from labkit.runs.selection import matching
 
     wanted = {name: texts for name, texts in options.items() if texts}
+    for name in wanted:
+        if name not in table:
+            raise LabkitError(f"--{name.replace('_', '-')}: these runs do not say theirs")
     return matching(table, {name: _values(table[name], texts) for name, texts in wanted.items()})
 
 

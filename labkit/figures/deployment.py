@@ -14,11 +14,11 @@ MOST = 3
 """Pods of a Job that are drawn; more are hinted at."""
 
 COLOURS = {"Job": "#dbe9f6", "pod": "#ffffff", "replica": "#fde7c5", "Service": "#e3f1dc",
-           "ConfigMap": "#ece3f3"}  # fmt: skip
+           "ConfigMap": "#ece3f3", "NetworkPolicy": "#f3e3e3"}  # fmt: skip
 
 
 def deployment(objects: Sequence[dict[str, Any]], *, title: str | None = None) -> Figure:
-    """Draw Jobs with their pods and replicas, the Service that names them, and the ConfigMap.
+    """Draw a trial's objects: Jobs with their pods and replicas, and what those share.
 
     Parameters
     ----------
@@ -34,25 +34,30 @@ def deployment(objects: Sequence[dict[str, Any]], *, title: str | None = None) -
 
 def _draw(objects: Sequence[dict[str, Any]], title: str) -> Figure:
     jobs = [o for o in objects if o["kind"] == "Job"]
-    figure = Figure(figsize=(7.5, 1.2 + 1.35 * len(jobs)), layout="constrained")
+    figure = Figure(figsize=(7.5, 1.6 + 1.35 * len(jobs)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axis_off()
     axes.set_title(title)
     top = 2.0 * len(jobs)
     for row, job in enumerate(jobs):
         _job(axes, job, top - 2.0 * row)
-    rest = [o for o in objects if o["kind"] != "Job"]
-    for column, thing in enumerate(rest):
-        x = 0.2 + column * 6.2
+    places = {"Service": (0.2, 0.35, 5.8), "ConfigMap": (6.4, 0.35, 5.8),
+              "NetworkPolicy": (0.2, -0.8, 12.0)}  # fmt: skip
+    for thing in objects:
+        if thing["kind"] == "Job":
+            continue
         if thing["kind"] == "Service":
             words = "gives every pod a name: NAME-INDEX.SERVICE"
+        elif thing["kind"] == "NetworkPolicy":
+            words = "lets in nobody but the trial's own pods"
         else:
             others = [name for name in thing["data"] if not name.endswith(".py")]
             words = ", ".join([*others, f"{len(thing['data']) - len(others)} files of Python"])
-        _box(axes, x, 0.35, 5.8, 0.95, COLOURS[thing["kind"]],
+        x, y, width = places[thing["kind"]]
+        _box(axes, x, y, width, 0.95, COLOURS[thing["kind"]],
              f"{thing['kind']} {thing['metadata']['name']}", words)  # fmt: skip
     axes.set_xlim(0, 12.4)
-    axes.set_ylim(-0.1, top + 1.3)
+    axes.set_ylim(-0.9, top + 1.3)
     figure.draw_without_rendering()
     return figure
 

@@ -19,6 +19,15 @@ LENGTHS = ("steps", "epochs", "eval_samples")
 """How long a trial trains and is evaluated: no difference that a figure would show unasked."""
 
 
+FOLLOWS = {
+    "cpu_model": ("host",),
+    "cores": ("host",),
+    "code": ("framework", "model", "dataset"),
+    "versions": ("framework",),
+}
+"""Circumstances, and the columns whose every combination has one value of it, usually."""
+
+
 class FigureError(LabkitError):
     """A figure that cannot be drawn from what was given."""
 
@@ -98,8 +107,8 @@ def tables(results: Any) -> Tables:
     if table.empty:
         raise FigureError("the table is empty: there is nothing to draw; run the trials first")
     check_columns(table, "trial", "framework", "workers", "status", "overloaded", "oversubscribed")
-    notes = getattr(source, "notes", ())
-    return Tables(table.sort_values("trial", ignore_index=True), source, notes)
+    table = analysis.settled(table.sort_values("trial", ignore_index=True))
+    return Tables(table, source, getattr(source, "notes", ()))
 
 
 def select(results: Any, **values: Any) -> Tables:
@@ -160,6 +169,11 @@ def varying_columns(trials: pd.DataFrame) -> list[str]:
         for column in analysis.configuration(trials)
         if column != "oversubscribed" and trials[column].nunique(dropna=False) > 1
     ]
+    for column, of in FOLLOWS.items():
+        of = [each for each in of if each in trials]
+        if column in varying and of:
+            values = trials.groupby(of, dropna=False)[column].nunique(dropna=False)
+            varying = [each for each in varying if each != column or (values > 1).any()]
     for column in ("servers", "dataset", *LENGTHS):
         others = [other for other in varying if other != column]
         if column in varying and others:
@@ -237,7 +251,8 @@ class Split:
         What differs along the line or is said by the panel is left out, and so is what goes
         without saying: servers that come with the workers, and how long was trained.
         """
-        unsaid = [*LENGTHS, "servers", "oversubscribed", self.x, *self.panels]
+        unsaid = [*LENGTHS, *analysis.CIRCUMSTANCES, "servers", "oversubscribed"]
+        unsaid += [self.x, *self.panels]
         fields = [
             field
             for field in analysis.configuration(trials)

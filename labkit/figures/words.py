@@ -26,7 +26,7 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
             words.append(name_of(value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
-        elif column in ("strategy", "launcher", "dataset"):
+        elif column in ("strategy", "launcher", "dataset", "cpu_model", "versions"):
             words.append(str(value))
         else:
             word = {"batch_size": "batch", "learning_rate": "rate"}.get(column, column)
@@ -46,8 +46,8 @@ def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str
     return derived if title is None else title.replace("{}", derived)
 
 
-def describe_repeats(summary: pd.DataFrame, what: str) -> list[str]:
-    """Say of how many repeats the points are, and what their bars or bands are."""
+def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> list[str]:
+    """Say of how many repeats the points are means, and what their bars or bands are."""
     counts = sorted(set(summary.loc[summary["n"] > 0, "n"]))
     if not counts:
         return []
@@ -55,7 +55,7 @@ def describe_repeats(summary: pd.DataFrame, what: str) -> list[str]:
         return ["One run each (n = 1): no intervals."]
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     none = "; none where n = 1" if counts[0] == 1 else ""
-    return [f"Means of n = {n} repeats; {what}: 95 % intervals{none}."]
+    return [f"{means} of n = {n} repeats; {what}: 95 % intervals{none}."]
 
 
 def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> list[str]:

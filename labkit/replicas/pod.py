@@ -48,6 +48,8 @@ class Job(NamedTuple):
         To which each worker is bound; 0 for none.
     rendezvous_timeout : float
         Seconds for which a pod waits for the names that it needs.
+    secret : str
+        By which the coordinator knows the workers of its trial.
     """
 
     trainer: str
@@ -57,6 +59,7 @@ class Job(NamedTuple):
     servers_wait: bool
     cores_per_worker: int
     rendezvous_timeout: float
+    secret: str
 
 
 class Pod:
@@ -88,7 +91,7 @@ class Pod:
             code = self._train(hosts)
             if code == 0 and "worker" in self.roles and self.job.servers_wait:
                 for host in hosts["server"]:
-                    rendezvous.send(host, "finished", self.index, self.node, 10.0)
+                    self._send(host, "finished", 10.0)
         except TimeoutError as error:
             who = f"{self.roles[-1]}-{self.index}"
             self.log.write(podlog.Output(who, podlog.ERR, str(error).encode()))
@@ -107,10 +110,16 @@ class Pod:
         role = self.job.coordinator
         if role and (role not in self.roles or len(hosts[role]) > 1):
             hosts[role] = rendezvous.resolve(hosts[role], self.job.rendezvous_timeout)
+        own = rendezvous.preferred(os.environ["POD_IPS"].split(","))
         for role in self.roles:
-            port = hosts[role][self.index].rpartition(":")[2]
-            hosts[role][self.index] = "{}:{}".format(os.environ["POD_IP"], port)
+            port = rendezvous.split(hosts[role][self.index])[1]
+            hosts[role][self.index] = rendezvous.join(own, port)
         return hosts
+
+    def _send(self, host: str, message: str, timeout: float) -> str:
+        """Send a worker's message to its coordinator; return the answer."""
+        secret = self.job.secret
+        return rendezvous.send(host, message, self.index, self.node, secret, timeout)
 
     def _train(self, hosts: Dict[str, List[str]]) -> int:
         """Run the replicas; when one fails, end the other."""
@@ -179,7 +188,7 @@ class Pod:
 
     def _coordinate(self) -> None:
         """Serve the workers until all have finished; only a server lives as long as that."""
-        rendezvous.coordinate(len(self.job.hosts["worker"]))
+        rendezvous.coordinate(len(self.job.hosts["worker"]), self.job.secret)
         self.replicas[f"server-{self.index}"].terminate()
 
     def _bind(self, hosts: Dict[str, List[str]]) -> None:
@@ -190,7 +199,7 @@ class Pod:
         rank = 0
         if self.job.coordinator:
             host = hosts[self.job.coordinator][0]
-            rank = int(rendezvous.send(host, "register", self.index, self.node, math.inf))
+            rank = int(self._send(host, "register", math.inf))
         processors = self._processors_of(rank)
         for replica in self.replicas.values():
             bind_threads(replica.pid, processors)

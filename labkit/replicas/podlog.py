@@ -199,10 +199,10 @@ class Writer:
 
     def write_copy(self) -> None:
         """Print all once more."""
-        with self._lock:
+        with self._lock:  # samples are still taken, and a line of theirs would tear one of these
             self._kept.seek(0)
             whole = self._kept.read()
-        packed = base64.b64encode(zlib.compress(whole, 9))
-        for begin in range(0, len(packed), COPY_LINE):
-            os.write(1, encode(CopyPiece(packed[begin : begin + COPY_LINE])))
-        os.write(1, encode(CopyEnd(hashlib.sha256(whole).hexdigest())))
+            packed = base64.b64encode(zlib.compress(whole, 9))
+            for begin in range(0, len(packed), COPY_LINE):
+                os.write(1, encode(CopyPiece(packed[begin : begin + COPY_LINE])))
+            os.write(1, encode(CopyEnd(hashlib.sha256(whole).hexdigest())))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from labkit.analysis import Progress
+from labkit import analysis
+from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
-from labkit.replicas.events import Evaluation, Event, Step, since_barrier
+from labkit.replicas.events import Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
+from labkit.trials.demand import cores_needed
+
+SHORTEST_JUDGED = 1.0
+"""Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
+and of a second that is the tenth from which other programs count as having kept it busy."""
 
 
 class RunError(LabkitError):
@@ -78,6 +86,75 @@ class Run:
     def finished(self) -> bool:
         """Whether the run may yield numbers."""
         return self.record["status"] == "finished"
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether more needed a core than there were."""
+        record = self.record
+        default = cores_needed(self.trial) > record["machine"]["cores"]
+        return record.get("oversubscribed", default)
+
+    @functools.cached_property
+    def overloaded(self) -> bool | None:
+        """Whether other programs held it up, so that it has no rate; None where nobody can tell.
+
+        Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
+        held it up only as much as its own replicas did. Nor can it be told in a window shorter
+        than `SHORTEST_JUDGED`.
+        """
+        if not self.finished or self.oversubscribed:
+            return False
+        if self.window.end - self.window.begin < SHORTEST_JUDGED:
+            return None
+        return bool(self.record.get("overloaded"))
+
+    @functools.cached_property
+    def window(self) -> Window:
+        """The time in which all workers trained, and their rates in it.
+
+        Raises
+        ------
+        RunError
+            If the events are not whole.
+        MetricError
+            If there is no such time.
+        """
+        return analysis.window(self.progress())
+
+    @functools.cached_property
+    def versions(self) -> dict[str, str]:
+        """Of Python, numpy and the framework, as a replica told them; empty if none did."""
+        start = self._start
+        return start.versions if start else {}
+
+    @functools.cached_property
+    def code(self) -> str:
+        """By which what it ran (trainer, model and data) is told apart from other states of it."""
+        start = self._start
+        if self.current:
+            sums = self.trial.sums.values()
+        elif start and start.code:
+            sums = start.code, start.model, start.data
+        else:  # of an earlier version, whose runs tell nothing of the kind
+            return self.identity[:12]
+        return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
+
+    @property
+    def circumstances(self) -> dict[str, Any]:
+        """Where and with what it was run: what makes two runs of one trial different things."""
+        machine = {name: self.record["machine"][name] for name in ("host", "cpu_model", "cores")}
+        return machine | {"versions": self.versions}
+
+    @functools.cached_property
+    def _start(self) -> Start | None:
+        """What the first worker, or else another replica, told when it started."""
+        logs = sorted(self.directory.glob("*-*.log"))
+        for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
+            with path.open("rb") as file, contextlib.suppress(events.EventError):
+                for line in file:
+                    if isinstance(event := events.decode(line), Start):
+                        return event
+        return None
 
     @functools.cached_property
     def workers(self) -> list[list[Event]]:

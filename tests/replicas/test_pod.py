@@ -62,9 +62,10 @@ class Pod:
             "servers_wait": False,
             "cores_per_worker": 0,
             "rendezvous_timeout": 5.0,
+            "secret": "secret",
         } | job
         (directory / "job.json").write_text(json.dumps(job))
-        place = {"JOB_COMPLETION_INDEX": str(index), "POD_IP": "127.0.0.1", "NODE_NAME": node}
+        place = {"JOB_COMPLETION_INDEX": str(index), "POD_IPS": "::1,127.0.0.1", "NODE_NAME": node}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "labkit.replicas.pod", *roles],
             cwd=directory, env=os.environ | place, stdout=subprocess.PIPE, text=True,
@@ -217,7 +218,12 @@ time.sleep(60)
 
 
 def threads_of(pod):
-    return [replica.num_threads() for replica in psutil.Process(pod.process.pid).children()]
+    """Return how many threads each child of a pod's agent has; a child may end meanwhile."""
+    numbers = []
+    for child in psutil.Process(pod.process.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            numbers.append(child.num_threads())
+    return numbers
 
 
 def bound(pod):
@@ -296,8 +302,8 @@ def test_calls_that_make_no_sense_or_come_twice(start):
         connection.sendall(text)
         return connection
 
-    nonsense = b"\n", b"register x node-1\n", b"\xff\n"
-    called = [call(text) for text in (*nonsense, b"register 1 other\n")]
+    nonsense = b"\n", b"secret register x node-1\n", b"\xff\n", b"guess register 0 other\n"
+    called = [call(text) for text in (*nonsense, b"secret register 1 other\n")]
     called.pop().close()
     worker = start(["worker"], index=0, do={"worker": BUSY}, **job)
     time.sleep(0.5)

@@ -21,7 +21,7 @@ COLUMNS = {
     "duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
     "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
     "perplexity", "inference_per_second", "cores", "oversubscribed", "overloaded", "started",
-    "host", "cpu_model", "revision", "versions", "load_before", "load_after",
+    "host", "cpu_model", "revision", "code", "versions", "load_before", "load_after",
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def test_a_row_worked_out_by_hand(store):
     table = store.results([trial]).table
     assert set(table) >= COLUMNS
     row = table.iloc[0]
-    assert row.trial == trial.name
+    assert row.trial.startswith(trial.name)
     assert row.identity == trial.identity
     assert (row.status, row.error, row.overloaded) == ("finished", None, False)
     # Worker 0 takes 100 steps of 50 images in 10 s, worker 1 half of that.
@@ -71,6 +71,20 @@ def test_a_row_of_text(store):
 def test_time_sharing_is_told(workers, threads, shared, store):
     made_runs.add(store, made_runs.trial(workers=workers, threads=threads))
     assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+@pytest.mark.parametrize(("servers", "shared"), [(1, False), (2, False), (3, True)])
+def test_dedicated_servers_need_cores(servers, shared, store):
+    """The machine has four: two workers leave two to servers, whatever the framework."""
+    made_runs.add(store, made_runs.trial(framework="tensorflow", servers=servers))
+    assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+def test_servers_beside_workers_share_their_cores(store):
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4))
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4, servers=1))
+    table = store.results().table.set_index("servers")
+    assert table.oversubscribed.to_dict() == {4: False, 1: True}
 
 
 @pytest.mark.parametrize("status", ["failed", "diverged"])

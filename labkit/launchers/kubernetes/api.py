@@ -15,7 +15,14 @@ from typing import Any
 import urllib3
 
 from labkit.launchers.kubernetes.connection import Connection
-from labkit.launchers.kubernetes.errors import ClusterError, Exists, Expired, NotFound
+from labkit.launchers.kubernetes.errors import (
+    ClusterError,
+    Conflict,
+    Exists,
+    Expired,
+    Forbidden,
+    NotFound,
+)
 from labkit.launchers.kubernetes.settings import Settings
 
 PART_OF = "app.kubernetes.io/part-of=labkit"
@@ -24,11 +31,20 @@ INSTANCE = "app.kubernetes.io/instance"
 
 COMPONENT = "app.kubernetes.io/component"
 
-OWNED = ("Job", "Service", "ConfigMap")
+CONTAINER = "labkit"
+"""The name of the container in each pod that is ours: a cluster may add others."""
+
+OPTIONAL = ("NetworkPolicy",)
+"""What a trial can do without, where labkit has no right to it."""
+
+OWNED = ("Job", "Service", "ConfigMap", *OPTIONAL)
 """What labkit creates."""
 
 PAGE = 100
 """Objects in one answer."""
+
+POLL_RATE = 100
+"""Objects polled per second, at most; where there are more they are polled less often."""
 
 FORCE_AFTER = 10.0
 """Seconds after which a pod that should end is no longer waited for."""
@@ -77,6 +93,10 @@ class Cluster:
             except Expired:  # the list changed too much since its first page: from the start
                 query.pop("continue")
                 continue
+            except Forbidden:
+                if kind in OPTIONAL:
+                    return
+                raise
             for item in page["items"]:
                 if (uid := item["metadata"]["uid"]) not in seen:
                     seen.add(uid)
@@ -96,7 +116,8 @@ class Cluster:
         ClusterError
             If the log cannot be had, now.
         """
-        query = {"timestamps": "true", "sinceTime": since, "follow": "true" if follow else ""}
+        query = {"container": CONTAINER, "timestamps": "true", "sinceTime": since}
+        query |= {"follow": "true" if follow else ""}
         request = f"read the log of pod {pod}"
         answer = self.connection.stream("Pod", request, f"{pod}/log", query, endless=follow)
         try:
@@ -106,50 +127,72 @@ class Cluster:
             answer.close()
             answer.release_conn()
 
-    def remove(self, selector: str) -> None:
-        """Delete the Jobs, Services and ConfigMaps with these labels; pods follow their Jobs."""
+    def remove(self, selector: str) -> set[str]:
+        """Delete all that is `OWNED` and has these labels; pods follow their Jobs.
+
+        Returns
+        -------
+        set of str
+            The uids of what is deleted.
+        """
+        deleted = set()
         for kind in OWNED:
             for item in list(self.list(kind, selector)):
-                self._delete(kind, item["metadata"]["name"], propagationPolicy="Background")
+                self._delete(kind, item, propagationPolicy="Background")
+                deleted.add(item["metadata"]["uid"])
+        return deleted
 
     def left(self, selector: str) -> list[str]:
-        """Return what there is of Jobs, pods, Services and ConfigMaps with these labels."""
-        return [
-            f"{kind} {item['metadata']['name']}"
-            for kind in (*OWNED, "Pod")
-            for item in self.list(kind, selector)
-        ]
+        """Return what there is of what is `OWNED`, and of pods, with these labels."""
+        return [f"{kind} {item['metadata']['name']}" for kind, item in self._left(selector)]
 
     def remove_and_check(self, selector: str, patience: float = 60.0) -> None:
         """Delete everything with these labels, and return when it is gone.
 
-        Pods whose node does not end them are deleted by force.
+        Pods whose node does not end them are deleted by force. What somebody creates with the same
+        labels meanwhile is left alone.
 
         Raises
         ------
         ClusterError
             If something is still there after `patience` seconds.
         """
-        self.remove(selector)
+        deleted = {item["metadata"]["uid"] for _, item in self._left(selector)}
+        deleted |= self.remove(selector)
         begin, forced = time.monotonic(), False
-        while left := self.left(selector):
+        while left := [found for found in self._left(selector) if _is_of(found[1], deleted)]:
             if not forced and time.monotonic() - begin > FORCE_AFTER:
                 forced = True
-                for pod in list(self.list("Pod", selector)):
-                    self._delete("Pod", pod["metadata"]["name"], gracePeriodSeconds=0)
+                for kind, item in left:
+                    if kind == "Pod":
+                        self._delete(kind, item, gracePeriodSeconds=0)
             if time.monotonic() - begin > patience:
+                names = [f"{kind} {item['metadata']['name']}" for kind, item in left]
                 raise ClusterError(
-                    f"deleted {patience:g} s ago, but still there: {', '.join(left[:5])}"
-                    + f" and {len(left) - 5} more" * (len(left) > 5)
+                    f"deleted {patience:g} s ago, but still there: {', '.join(names[:5])}"
+                    + f" and {len(names) - 5} more" * (len(names) > 5)
                     + f". kubectl get all -n {self.namespace} -l {selector} shows it."
                 )
-            time.sleep(0.3)
+            time.sleep(max(0.3, len(left) / POLL_RATE))
 
-    def _delete(self, kind: str, name: str, **options: Any) -> None:
-        with contextlib.suppress(NotFound):
-            self.connection.request(
-                "DELETE", kind, f"delete {kind} {name}", name=name, body=options
-            )
+    def _left(self, selector: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the objects with these labels, each with its kind."""
+        for kind in (*OWNED, "Pod"):
+            for item in self.list(kind, selector):
+                yield kind, item
+
+    def _delete(self, kind: str, item: dict[str, Any], **options: Any) -> None:
+        """Delete an object, unless it is gone, or another of its name is there."""
+        name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+        body = options | {"preconditions": {"uid": uid}}
+        with contextlib.suppress(NotFound, Conflict):
+            self.connection.request("DELETE", kind, f"delete {kind} {name}", name=name, body=body)
+
+
+def _is_of(item: dict[str, Any], uids: set[str]) -> bool:
+    """Whether an object is one of these, or is owned by one."""
+    owners = item["metadata"].get("ownerReferences", [])
+    return bool(uids & {item["metadata"]["uid"], *(owner["uid"] for owner in owners)})
 
 
 def failure(job: dict[str, Any]) -> dict[str, Any]:

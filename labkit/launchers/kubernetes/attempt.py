@@ -9,22 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from labkit.launchers.kubernetes import causes, circumstances, room
-from labkit.launchers.kubernetes.api import Cluster, failure
+from labkit.launchers.kubernetes import causes, circumstances
+from labkit.launchers.kubernetes.api import POLL_RATE, Cluster, failure
 from labkit.launchers.kubernetes.connection import CONNECTIONS
 from labkit.launchers.kubernetes.logs import Log, Logs
 from labkit.launchers.kubernetes.pods import Inventory
+from labkit.launchers.kubernetes.room import Room
 from labkit.launchers.kubernetes.submission import Submission
+from labkit.launchers.kubernetes.waiting import Startup
 from labkit.launchers.limits import STALL
-from labkit.launchers.protocol import OnEvent, Pods, TrialFailed
+from labkit.launchers.protocol import OnEvent, Pods, TrialFailed, Waiting
 from labkit.launchers.tracking import Tracker
 from labkit.replicas.events import Event
 
 POLL_INTERVAL = 1.0
 """Seconds between two polls of a trial's pods and logs, at least."""
-
-POLL_RATE = 100
-"""Pods polled per second, at most; those of a larger trial are polled less often."""
 
 LOG_INTERVAL_TRAINING = 2.0
 """Seconds between two readings of logs while all workers train: where the control plane shares
@@ -62,9 +61,11 @@ class Attempt:
     ) -> None:
         self.cluster, self.submission, self.trial = cluster, submission, submission.trial
         self.directory, self.on_event, self.stopped = directory, on_event, stopped
-        self.tracker = Tracker(self.trial)
+        self.tracker, self.logs = Tracker(self.trial), Logs(cluster, directory)
         self.pods = Inventory(submission.expected())
-        self.logs = Logs(cluster, directory)
+        self.room = Room(cluster, submission, on_event)
+        self.startup = Startup(cluster, self.tracker, self.pods, self.logs)
+        self._begun = time.monotonic() - max(0.0, time.time() - submission.submitted)
         self._phases: dict[str, dict[str, int]] = {}
         self._progressed = time.monotonic()
 
@@ -84,10 +85,11 @@ class Attempt:
                 polled = time.monotonic()
                 self._poll()
                 self._check_pods()
-                if polled - read >= (LOG_INTERVAL_TRAINING if self.tracker.training() else 0.0):
-                    for events in pool.map(Log.read_new, self._logs_to_read()):
-                        self._take(events)
-                    read = polled
+                due = polled - read >= (LOG_INTERVAL_TRAINING if self.tracker.training() else 0.0)
+                for events in pool.map(Log.read_new, self._logs_to_read(due)):
+                    self._take(events)
+                list(pool.map(self.logs.read_ended, self.pods))
+                read = polled if due else read
                 if self.pods.succeeded:
                     break
                 self._check_jobs()
@@ -96,7 +98,9 @@ class Attempt:
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self.logs.read_whole, self.pods))
         self.logs.split(self.tracker.names)
-        return circumstances.record(self.submission, self.pods, self.logs)
+        return circumstances.record(
+            self.submission, self.cluster.address, self.pods, self.logs
+        )
 
     def _poll(self) -> None:
         """Update what is known of the pods."""
@@ -107,8 +111,13 @@ class Attempt:
             self._phases = phases
             self.on_event(Pods(phases))
 
-    def _logs_to_read(self) -> list[Log]:
-        """Return the logs to read now: of a large trial only a few until all pods have started."""
+    def _logs_to_read(self, due: bool) -> list[Log]:
+        """Return the logs to read now: of a large trial only a few until all pods have started.
+
+        Those of pods that have ended are always due: their nodes may go.
+        """
+        if not due:
+            return [self.logs.of(pod) for pod in self.pods if pod.phase == "Succeeded"]
         started = [self.logs.of(pod) for pod in self.pods if pod.started]
         return started if self.pods.complete else started[:LOGS_DURING_STARTUP]
 
@@ -126,7 +135,10 @@ class Attempt:
         for pod in self.pods:
             if problem := causes.cannot_start(pod, self.submission.image):
                 raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
-        room.check_scheduled(self.cluster, self.submission, self.pods)
+        if self.room.check_scheduled(self.pods):
+            self._progressed = time.monotonic()
+        elif text := self.startup.describe(time.monotonic() - self._progressed):
+            self.on_event(Waiting(text))
 
     def _check_jobs(self) -> None:
         """Raise if a Job has failed, or cannot create its pods."""
@@ -142,14 +154,15 @@ class Attempt:
                 )
             if failed := failure(jobs[name]):
                 self._fail(failed["message"])
-        if time.time() - self.submission.submitted > CREATION_TIME:
+        if time.monotonic() - self._begun > CREATION_TIME:
             for kind in self.pods.missing():
                 uid = jobs[self.submission.job_of(kind)]["metadata"]["uid"]
-                room.check_created(self.cluster, self.submission, kind, uid)
+                if self.room.check_created(kind, uid):
+                    self._progressed = time.monotonic()
 
     def _check_time(self) -> None:
         """Raise if the trial takes too long, or nothing happens any more."""
-        if time.time() - self.submission.submitted > self.submission.deadline:
+        if time.monotonic() - self._begun - self.room.waited > self.submission.deadline:
             self._fail_deadline()
         if time.monotonic() - self._progressed > STALL:
             self._fail_late(f"has shown no sign of life for {STALL:g} s")
@@ -174,7 +187,4 @@ class Attempt:
 
     def _fail_late(self, what: str) -> NoReturn:
         self.logs.split(self.tracker.names)
-        late = [name for name in self.tracker.names if not self.tracker.finished(name)]
-        states = ", ".join(f"{name} {self.tracker.phase(name)}" for name in late[:10])
-        more = f" and {len(late) - 10} more" if len(late) > 10 else ""
-        raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}{more}.")
+        raise TrialFailed(f"{self.trial.name} {what}. {self.startup.late()}")

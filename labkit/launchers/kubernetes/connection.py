@@ -5,23 +5,31 @@ from __future__ import annotations
 import json
 import math
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from labkit.errors import nearest
-from labkit.launchers.kubernetes.errors import ClusterError, refusal
+from labkit.launchers.kubernetes.errors import ClusterError, refusal, status_of
 from labkit.launchers.kubernetes.settings import Settings
 
-PATIENCE = 25.0
-"""Seconds for which an API server may not answer, before that ends a trial."""
-
 FIRST_PATIENCE = 5.0
-"""The same for one that has never answered."""
+"""Seconds for which an API server that has never answered may not; later, the settings say."""
+
+REFUSAL_PATIENCE = 25.0
+"""Seconds for which one that answers may fail at what it is asked, such as at a webhook."""
+
+RESTART = 10.0
+"""Seconds after an outage in which it may know neither tokens nor roles yet."""
+
+PAUSES = (0.3, 3.0)
+"""Seconds between two tries: at first, and at most."""
 
 CONNECTIONS = 8
 """To the API server, at most."""
@@ -29,10 +37,14 @@ CONNECTIONS = 8
 TIMEOUT = (3.0, 10.0)
 """Seconds to connect, and between two pieces of an answer."""
 
+CREATION_TIMEOUT = (3.0, 35.0)
+"""The same where webhooks are asked, which may take 30 s."""
+
 PATHS = {
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "Service": "/api/v1/namespaces/{namespace}/services",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "Event": "/api/v1/namespaces/{namespace}/events",
     "Node": "/api/v1/nodes",
@@ -53,6 +65,9 @@ class Connection:
         Where all requests go.
     calls : int
         How many requests there have been.
+    patience : float
+        Seconds for which the API server may be away, once it has answered. May be changed while
+        requests are waiting, as when nobody wants their answers any more.
 
     Raises
     ------
@@ -61,7 +76,9 @@ class Connection:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._settings, self.patience = settings, settings.patience
         self.namespace, self._api = _connect(settings)
+        self._renewal = threading.Lock()
         self.address = self._api.configuration.host
         self.calls = 0
         self._answered = False
@@ -93,27 +110,28 @@ class Connection:
         Raises
         ------
         ClusterError
-            If the API server refuses, or does not answer for `PATIENCE` seconds.
+            If the API server refuses, or does not answer for `patience` seconds.
         """
-        patience = PATIENCE if self._answered else FIRST_PATIENCE
-        begin = time.monotonic()
+        timeout = CREATION_TIMEOUT if method == "POST" else TIMEOUT
+        begin, pause = time.monotonic(), PAUSES[0]
         while True:
-            now = time.monotonic()
+            now, again = time.monotonic(), 0.0
+            patience = self.patience if self._answered else FIRST_PATIENCE
             try:
-                answer = self._send(method, kind, name, query or {}, body, TIMEOUT)
+                answer = self._send(method, kind, name, query or {}, body, timeout)
                 content = answer.read()
                 answer.release_conn()
                 if answer.status < 300:
                     self._answered = True
                     return json.loads(content)
-                passing = answer.status in (429, 500, 502, 503, 504)
-                # An API server that has just started knows no roles yet.
-                passing |= answer.status == 403 and now - self._outage < 10
-                if not passing or now - begin > patience:
+                limit = self._limit(method, answer.status, content, now)
+                if now - begin >= min(limit, patience):
                     raise refusal(answer.status, content, request, self.namespace, self.address)
+                wish = answer.headers.get("Retry-After", "")
+                again = float(wish) if wish.isdigit() else 0.0
             except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 self._outage = time.monotonic()
-                if self._outage - begin > patience:
+                if self._outage - begin >= patience:
                     cause = getattr(error, "reason", None) or error
                     raise ClusterError(
                         f"the API server at {self.address} has not answered for "
@@ -122,7 +140,19 @@ class Connection:
                         "cluster-info` shows it. What was started there ends by itself at its "
                         "deadline."
                     ) from None
-            time.sleep(0.3)
+            time.sleep(min(max(pause, again), REFUSAL_PATIENCE))
+            pause = min(2 * pause, PAUSES[1])
+
+    def _limit(self, method: str, status: int, content: bytes, now: float) -> float:
+        """Return for how many seconds a request that is answered like this is tried again."""
+        reason, message = status_of(content)
+        if status in (401, 403):
+            return RESTART if now - self._outage < RESTART else 0.0
+        if status == 409 and method == "POST" and reason == "Conflict":  # of quotas, at once
+            return REFUSAL_PATIENCE
+        if status == 500 and "webhook" in message:
+            return REFUSAL_PATIENCE
+        return math.inf if status in (429, 500, 502, 503, 504) else 0.0
 
     def stream(
         self, kind: str, request: str, name: str, query: dict[str, Any], endless: bool
@@ -160,15 +190,37 @@ class Connection:
         body: Any,
         timeout: tuple[float, float | None],
     ) -> urllib3.HTTPResponse:
+        """Send a request; once more with credentials read again if those known have expired."""
+        for renewed in (False, True):
+            api = self._api
+            answer = self._send_once(api, method, kind, name, query, body, timeout)
+            if answer.status != 401 or renewed:
+                return answer
+            answer.close()
+            with self._renewal:
+                if self._api is api:  # no other thread has renewed them
+                    self._api = _connect(self._settings)[1]
+        raise AssertionError
+
+    def _send_once(
+        self,
+        api: client.ApiClient,
+        method: str,
+        kind: str,
+        name: str,
+        query: dict[str, Any],
+        body: Any,
+        timeout: tuple[float, float | None],
+    ) -> urllib3.HTTPResponse:
         self.calls += 1
         path = PATHS[kind].format(namespace=self.namespace) + (f"/{name}" if name else "")
         given = {key: value for key, value in query.items() if value}
-        method, url, headers, body, _ = self._api.param_serialize(
+        method, url, headers, body, _ = api.param_serialize(
             method, path, query_params=list(given.items()), body=body,
             header_params={"Accept": "application/json", "Content-Type": "application/json"},
             auth_settings=["BearerToken"],
         )  # fmt: skip
-        return self._api.rest_client.request(
+        return api.rest_client.request(
             method, url, headers=headers, body=body, _request_timeout=timeout
         ).response
 
@@ -189,13 +241,23 @@ def _connect(settings: Settings) -> tuple[str, client.ApiClient]:
             active = known[settings.context]
         namespace = settings.namespace or active["context"].get("namespace") or "default"
         config.load_kube_config(path, active["name"], configuration)
+    except (yaml.YAMLError, TypeError, AttributeError, ValueError, OSError) as error:
+        where = path or config.KUBE_CONFIG_DEFAULT_LOCATION
+        raise ClusterError(f"{where} is no kubeconfig that can be read: {error}") from None
     except config.ConfigException as error:
         if "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise ClusterError(
                 f"no usable kubeconfig ({error}). Point KUBECONFIG at one, such as kind's, "
                 "minikube's, or that of your provider's `get-credentials`."
             ) from None
-        config.load_incluster_config(configuration)
-        account = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-        namespace = settings.namespace or account.read_text()
+        try:
+            config.load_incluster_config(configuration)
+            account = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+            namespace = settings.namespace or account.read_text()
+        except (config.ConfigException, OSError) as failure:
+            raise ClusterError(
+                f"there is no kubeconfig, and this pod has no token for its cluster ({failure}). "
+                "Give it a service account (templates/rbac.yaml), with "
+                "automountServiceAccountToken: true, or a kubeconfig."
+            ) from None
     return namespace, client.ApiClient(configuration)

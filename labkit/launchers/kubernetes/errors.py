@@ -15,8 +15,16 @@ class NotFound(ClusterError):
     """An object that is not there."""
 
 
+class Conflict(ClusterError):
+    """An object that is, or was meanwhile, another one than the request is about."""
+
+
 class Exists(ClusterError):
     """An object of that name is there already."""
+
+
+class Forbidden(ClusterError):
+    """Something that labkit has no right to."""
 
 
 class Expired(ClusterError):
@@ -41,10 +49,8 @@ def refusal(status: int, body: bytes, request: str, namespace: str, address: str
     namespace, address : str
         Where.
     """
-    try:
-        message = json.loads(body)["message"]
-    except (ValueError, TypeError, KeyError):
-        message = body.decode(errors="replace").strip() or f"HTTP {status}"
+    reason, message = status_of(body)
+    message = message or f"HTTP {status}"
     where = f"namespace {namespace!r}"
     if status == 401:
         return ClusterError(
@@ -58,13 +64,28 @@ def refusal(status: int, body: bytes, request: str, namespace: str, address: str
             f"{where} does not exist ({request}). Create it: kubectl create namespace "
             f"{namespace}; or name another in cluster.toml."
         )
-    if status == 403:
+    if "denied the request" in message or "denied request" in message:
         return ClusterError(
+            f"a policy of the cluster forbids to {request} in {where}: {message}. Whoever runs "
+            "the cluster knows what it asks for; templates/trial.yaml.j2 is where to add that."
+        )
+    if status == 403:
+        return Forbidden(
             f"labkit may not {request} in {where}: {message}. An administrator can allow it: "
             f"kubectl apply -n {namespace} -f templates/rbac.yaml"
         )
-    kind = {404: NotFound, 409: Exists, 410: Expired}.get(status, ClusterError)
+    kinds = {404: NotFound, 409: Conflict, 410: Expired}
+    kind = Exists if reason == "AlreadyExists" else kinds.get(status, ClusterError)
     return kind(f"{request} in {where}: {message} (HTTP {status})")
+
+
+def status_of(body: bytes) -> tuple[str, str]:
+    """Return the reason and the message in an answer; who is no API server gives no reason."""
+    try:
+        content = json.loads(body)
+        return content.get("reason", ""), content["message"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "", body.decode(errors="replace").strip()
 
 
 def quota_used_up(namespace: str, message: str) -> str:

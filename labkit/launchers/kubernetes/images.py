@@ -24,14 +24,22 @@ class ImageError(LabkitError):
     """An image that cannot be built or pushed."""
 
 
-def tag(framework: str) -> str:
-    """Return an image's tag: a piece of the checksum of its recipe and of the data."""
+def tag(framework: str, public: bool = False) -> str:
+    """Return an image's tag: a piece of the checksum of its recipe and of the data.
+
+    Parameters
+    ----------
+    framework : str
+        Whose image.
+    public : bool
+        Of the one without the data set that may not be passed on.
+    """
     digest = hashlib.sha256()
     for path in sorted(FRAMEWORKS[framework].recipe.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
     for name in datasets.DATASETS:
         digest.update(datasets.checksum(name).encode())
-    return digest.hexdigest()[:12]
+    return digest.hexdigest()[:12] + "-public" * public
 
 
 def context(framework: str, directory: Path, public: bool = False) -> None:
@@ -57,6 +65,9 @@ def context(framework: str, directory: Path, public: bool = False) -> None:
             datasets.verify(name)
             home = data_directory() / name
             shutil.copytree(home, directory / "data" / name, ignore=shutil.ignore_patterns(".*"))
+    # Pods are another user than the one who builds, whose umask may hide files from all others.
+    for path in directory.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def build(framework: str, name: str, public: bool = False, extra: Sequence[str] = ()) -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self
 
+from labkit.launchers.kubernetes import owners
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
+from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError, NoRoom
 from labkit.launchers.kubernetes.manifests import name_of, selector_of
+from labkit.launchers.kubernetes.owners import Owner
+from labkit.launchers.kubernetes.room import Crowded
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.kubernetes.submission import submit
 from labkit.launchers.limits import DEADLINE
-from labkit.launchers.protocol import NoRoomForTrial, OnEvent, Submitted, TrialFailed
+from labkit.launchers.protocol import NoRoomForTrial, OnEvent, Submitted, TrialFailed, Waiting
 from labkit.trials import Trial
+
+LOOK_AGAIN = 60.0
+"""Seconds after which a trial that waits for others' room tries again, whatever they do."""
 
 
 class KubernetesLauncher:
@@ -36,7 +46,9 @@ class KubernetesLauncher:
     def __init__(self, deadline: float = DEADLINE, settings: Settings | None = None) -> None:
         self.deadline = deadline
         self.cluster = Cluster(settings)
-        self._stopped = threading.Event()
+        self._stopped, self._lock = threading.Event(), threading.Lock()
+        self._running: set[str] = set()  # the names of the trials that have been submitted
+        self._found: list[str] | None = None  # what was in the cluster at the beginning
 
     @property
     def parallel(self) -> int:
@@ -48,33 +60,93 @@ class KubernetesLauncher:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+        if error[0] is None and self._found:
+            with contextlib.suppress(ClusterError):  # the next labkit finds it too
+                owners.remove(self.cluster, owners.left_behind(self.cluster))
 
     def stop(self) -> None:
         """Make all trials end that run in other threads."""
+        self.cluster.connection.patience = FIRST_PATIENCE
         self._stopped.set()
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`.
+
+        Where trials of other labkits have the room, it waits for them. A clean-up that fails
+        changes nothing about how the trial went.
+        """
+        owner = Owner.here(directory)
+        while True:
+            try:
+                record = self._run(trial, owner, directory, on_event)
+            except TrialFailed as error:
+                left = self._clean_up(trial, owner)
+                crowded = isinstance(error, Crowded)
+                if left:
+                    kind = NoRoomForTrial if crowded else type(error)
+                    raise kind(f"{error}\n{left}") from error
+                if not crowded:
+                    raise
+                self._wait_for_others(trial, error, on_event)
+            except BaseException:
+                self.cluster.connection.patience = FIRST_PATIENCE  # nobody waits any more
+                self._warn(self._clean_up(trial, owner))
+                raise
+            else:
+                self._warn(self._clean_up(trial, owner))
+                return record
+
+    def _run(
+        self, trial: Trial, owner: Owner, directory: Path, on_event: OnEvent
+    ) -> dict[str, Any]:
+        name = name_of(trial)
         try:
-            submission = submit(self.cluster, trial, self.deadline)
-            on_event(Submitted(submission.name, submission.objects))
-            record = Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
+            self._look_around(name)
+            submission = submit(self.cluster, trial, self.deadline, owner, on_event, self._stopped)
+            self._running.add(name)
+            on_event(Submitted(name, submission.objects))
+            return Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
         except NoRoom as error:
-            self._clean_up(trial, error)
             raise NoRoomForTrial(f"{trial.name}: {error}") from None
         except ClusterError as error:
-            self._clean_up(trial, error)
             raise TrialFailed(f"{trial.name}: {error}") from None
-        except BaseException as error:
-            self._clean_up(trial, error)
-            raise
-        self._clean_up(trial)
-        return record
+        finally:
+            self._running.discard(name)
 
-    def _clean_up(self, trial: Trial, cause: BaseException | None = None) -> None:
-        """Delete everything of a trial, and see that it is gone; `cause` is what ended it."""
+    def _look_around(self, name: str) -> None:
+        """Say once what a labkit that is gone has left; see `__exit__` for what becomes of it."""
+        with self._lock:
+            if self._found is None:
+                self._found = owners.left_behind(self.cluster)
+                if others := set(self._found) - {name}:
+                    owners.tell(
+                        f"{', '.join(sorted(others))} in the cluster: left by a labkit that is "
+                        "gone. What this sweep asks for is taken over, the rest is deleted"
+                    )
+
+    def _wait_for_others(self, trial: Trial, error: Crowded, on_event: OnEvent) -> None:
+        """Wait until the trials that have the room change; give it back before."""
+        if error.others & self._running:  # the sweep itself tries again when one of them ends
+            raise NoRoomForTrial(str(error)) from error
+        on_event(Waiting(f"the room of {', '.join(sorted(error.others))}"))
+        until = time.monotonic() + LOOK_AGAIN
+        while time.monotonic() < until:
+            # Two that let go at the same time should not come back at the same time.
+            if self._stopped.wait(random.uniform(1, 5)):
+                raise TrialFailed(f"{trial.name} was stopped, as the sweep ends")
+            if not error.others <= set(owners.owners(self.cluster)):
+                return
+
+    def _clean_up(self, trial: Trial, owner: Owner) -> str:
+        """Delete everything of a trial, and see that it is gone; say what could not be deleted."""
+        name = name_of(trial)
         try:
-            self.cluster.remove_and_check(selector_of(name_of(trial)))
+            if owners.owners(self.cluster).get(name, owner) == owner:
+                self.cluster.remove_and_check(selector_of(name))
         except ClusterError as error:
-            what = f"{cause}\n" if cause else f"{trial.name} has finished. "
-            raise TrialFailed(f"{what}What it started could not be deleted: {error}") from cause
+            return f"What {name} started could not be deleted: {error}"
+        return ""
+
+    def _warn(self, left: str) -> None:
+        if left:
+            owners.tell(f"{left} The next trial there, or `labkit clean`, deletes it.")

@@ -7,6 +7,7 @@ copy of it all that each pod prints when its replicas have ended.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -14,11 +15,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labkit.launchers.kubernetes.api import Cluster
-from labkit.launchers.kubernetes.connection import PATIENCE
-from labkit.launchers.kubernetes.errors import ClusterError
+from labkit.launchers.kubernetes.connection import RESTART
+from labkit.launchers.kubernetes.errors import ClusterError, Forbidden
 from labkit.launchers.kubernetes.pods import Pod
 from labkit.replicas import events, podlog
 from labkit.replicas.events import Event, EventError
+
+PATIENCE = 25.0
+"""Seconds for which the log of a pod that has ended may be incomplete."""
 
 
 class Log:
@@ -31,28 +35,44 @@ class Log:
         The pod's name.
     path : Path
         Of the file.
+
+    Attributes
+    ----------
+    ended : bool
+        Whether the pod has printed its copy, and with it all that it will.
+    whole : bool
+        Whether that copy has been read.
+    problem : str
+        Why it could not be read the last time; empty if it could.
     """
 
     def __init__(self, cluster: Cluster, pod: str, path: Path) -> None:
         self._cluster, self._pod, self._path = cluster, pod, path
         self._last = ""  # the time of the last line that has been read
-        self._complete = False
+        self.ended = self.whole = False
+        self.problem = ""
+        self._forbidden = math.inf  # since when
 
     def read_new(self) -> list[Event]:
         """Read what has come since the last time; return the events in it.
 
         What cannot be read now is read the next time; what is garbled is passed over.
+
+        Raises
+        ------
+        Forbidden
+            If labkit may not read it, and not only because the API server has just started.
         """
         found: list[Event] = []
-        if self._complete:
-            return found
+        if not self.ended:
+            with self._problems():
+                self._read(found)
+        return found
+
+    def _read(self, found: list[Event]) -> None:
         # The server takes whole seconds, and so repeats some lines.
         since = re.sub(r"\.[0-9]+", "", self._last)
-        with (
-            contextlib.suppress(ClusterError),
-            self._cluster.log(self._pod, since) as lines,
-            self._path.open("ab") as file,
-        ):
+        with self._cluster.log(self._pod, since) as lines, self._path.open("ab") as file:
             for line in lines:
                 stamp, text = podlog.split_time(line)
                 if stamp <= self._last:
@@ -60,25 +80,35 @@ class Log:
                 self._last = stamp
                 entry = podlog.decode(text)
                 if isinstance(entry, podlog.CopyEnd):
-                    self._complete = True
+                    self.ended = True
                 elif not isinstance(entry, podlog.CopyPiece):
                     file.write(line + b"\n")
                 if event := event_in(entry):
                     found.append(event)
-        return found
 
-    def read_whole(self) -> bool:
-        """Replace what has been read by the copy at the end; return whether that is whole."""
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            with (
-                contextlib.suppress(ClusterError, podlog.CopyError),
-                self._cluster.log(self._pod) as lines,
-            ):
-                self._path.write_bytes(podlog.read_copy(lines))
-                return True
-            time.sleep(1.0)
-        return False
+    @contextlib.contextmanager
+    def _problems(self) -> Iterator[None]:
+        """Keep what prevents a reading for later, unless it will not pass."""
+        try:
+            yield
+            self.problem, self._forbidden = "", math.inf
+        except Forbidden as error:
+            self.problem = str(error)
+            self._forbidden = min(self._forbidden, time.monotonic())
+            if time.monotonic() - self._forbidden > RESTART:
+                raise
+        except ClusterError as error:
+            self.problem = str(error)
+
+    def read_copy(self) -> None:
+        """Replace what has been read by the copy at the end, if that can be read now."""
+        with (
+            contextlib.suppress(podlog.CopyError),
+            self._problems(),
+            self._cluster.log(self._pod) as lines,
+        ):
+            self._path.write_bytes(podlog.read_copy(lines))
+            self.ended = self.whole = True
 
     def entries(self) -> Iterator[tuple[str, podlog.Entry]]:
         """Yield what has been read, each line with the time at which it was printed."""
@@ -113,6 +143,12 @@ class Logs:
             self._logs[pod.name] = Log(self._cluster, pod.name, pods / f"{pod.name}.log")
         return self._logs[pod.name]
 
+    def read_ended(self, pod: Pod) -> None:
+        """Read all of the log of a pod if it has ended: later its node may be gone."""
+        log = self.of(pod)
+        if log.ended and not log.whole:
+            log.read_copy()
+
     def read_whole(self, pod: Pod) -> None:
         """Read all of the log of a pod that has ended.
 
@@ -121,11 +157,17 @@ class Logs:
         ClusterError
             If it is not whole.
         """
-        if not self.of(pod).read_whole():
-            raise ClusterError(
-                f"the log of {pod} cannot be read whole. Does something shorten or change the "
-                f"logs of node {pod.node}?"
-            )
+        log, until = self.of(pod), time.monotonic() + PATIENCE
+        while not log.whole:
+            log.read_copy()
+            if log.whole:
+                return
+            if time.monotonic() > until:
+                why = "Does something shorten or change the logs of node"
+                if log.problem:
+                    why = f"{log.problem}. Can the API server reach the kubelet of node"
+                raise ClusterError(f"the log of {pod} cannot be read whole. {why} {pod.node}?")
+            time.sleep(1.0)
 
     def split(self, replicas: Iterable[str]) -> None:
         """Leave what each of these replicas has printed in files of its own."""

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+import secrets
 from typing import Any
 
 import jinja2
@@ -13,12 +14,14 @@ import yaml
 
 from labkit import replicas
 from labkit.launchers.kubernetes import images
-from labkit.launchers.kubernetes.api import INSTANCE
+from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.launchers.placement import arguments, beside_workers
+from labkit.launchers.placement import arguments
 from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
+from labkit.trials.demand import beside_workers
 from labkit.trials.frameworks import FRAMEWORKS
 
 HOME = "/labkit"
@@ -29,7 +32,7 @@ TRAINER = "labkit/replicas/{}"
 MODEL = "model.py"
 """The model's file, whatever its name."""
 
-AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
+AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py", "cgroups.py")
 """What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
@@ -41,8 +44,12 @@ RENDEZVOUS_TIMEOUT = 120.0
 TIME_TO_LIVE = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
-DEADLINE_MARGIN = 30
-"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended."""
+DEADLINE_MARGIN = 300
+"""Seconds after the deadline at which the cluster ends a trial that labkit has not ended: the
+cluster counts from the submission on, labkit without what was waited for room."""
+
+NODES = {"kubernetes.io/arch": "amd64"}
+"""The labels of nodes that can run the images: MXNet has wheels for no other processor."""
 
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
@@ -67,7 +74,7 @@ def pods_of(trial: Trial) -> dict[str, list[str]]:
     return kinds
 
 
-def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, bytes]:
+def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> dict[str, bytes]:
     """Return the files that each pod of a trial finds, by their path below `HOME`.
 
     Parameters
@@ -77,7 +84,11 @@ def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, byt
         Of the cluster.
     deadline : float
         Seconds the trial may take.
+    secret : str
+        That its pods share. It is in the ConfigMap, which a trial has once: so they agree,
+        whichever labkit has created which of its objects, and labkit needs no right to Secrets.
     """
+    job = job_of(trial, settings, deadline, secret)
     trainer = FRAMEWORKS[trial.framework].trainer
     names = ("__init__.py", *AGENT, *replicas.SHARED)
     return {
@@ -85,11 +96,11 @@ def files_of(trial: Trial, settings: Settings, deadline: float) -> dict[str, byt
         "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
         TRAINER.format(trainer.name): trainer.read_bytes(),
         MODEL: trial.network.source,
-        "job.json": json.dumps(job_of(trial, settings, deadline)._asdict()).encode() + b"\n",
+        "job.json": json.dumps(job._asdict()).encode() + b"\n",
     }
 
 
-def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
+def job_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> Job:
     """Return what all pods of a trial are given; see `files_of`."""
     name, framework = name_of(trial), FRAMEWORKS[trial.framework]
     hosts = {
@@ -102,13 +113,20 @@ def job_of(trial: Trial, settings: Settings, deadline: float) -> Job:
     coordinator = None if alone else next(role for role in PORTS if role in hosts)
     return Job(
         trainer=TRAINER.format(framework.trainer.name),
-        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline),
+        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline + settings.wait_for_room),
         hosts=hosts,
         coordinator=coordinator,
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if settings.share_nodes else trial.threads,
-        rendezvous_timeout=RENDEZVOUS_TIMEOUT,
+        rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
+        secret=secret,
     )
+
+
+def image_of(framework: str, settings: Settings, public: bool = False) -> str:
+    """Return the name of a framework's image; of the public one if `public` or settings say so."""
+    tag = images.tag(framework, public or settings.public_images)
+    return settings.image.format(framework=framework, tag=tag)
 
 
 def render(
@@ -117,6 +135,7 @@ def render(
     deadline: float,
     submitted: float = 0.0,
     owner_uid: str = "",
+    secret: str | None = None,
 ) -> str:
     """Return a trial's objects as YAML documents, the workers' Job first.
 
@@ -131,8 +150,21 @@ def render(
         When it is submitted, in seconds since the epoch.
     owner_uid : str
         Of the workers' Job, which owns the others; known only when it has been created.
+    secret : str, optional
+        That its pods share; by default a new one.
+
+    Raises
+    ------
+    ClusterError
+        If the images do not have the trial's data set.
     """
+    if settings.public_images and trial.dataset == images.PRIVATE:
+        raise ClusterError(
+            f"{trial.name} learns from {trial.dataset}, which public images do not have: "
+            "set public_images = false in cluster.toml, and build an image with it."
+        )
     name, kinds = name_of(trial), pods_of(trial)
+    secret = secrets.token_hex(16) if secret is None else secret
     pods = [
         {
             "component": kind,
@@ -152,10 +184,10 @@ def render(
     environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline) + DEADLINE_MARGIN, time_to_live=TIME_TO_LIVE,
-        owner_uid=owner_uid,
-        image=settings.image.format(framework=trial.framework, tag=images.tag(trial.framework)),
-        home=HOME, files=files_of(trial, settings, deadline), is_plain=_is_plain,
+        deadline=math.ceil(deadline + settings.wait_for_room) + DEADLINE_MARGIN,
+        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, image=image_of(trial.framework, settings),
+        container=CONTAINER, node_selector=NODES | settings.node_selector, home=HOME,
+        files=files_of(trial, settings, deadline, secret), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
 

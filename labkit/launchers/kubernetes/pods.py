@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from labkit.launchers.kubernetes.api import COMPONENT
+from labkit.launchers.kubernetes.api import COMPONENT, CONTAINER
 
 CONDITIONS = ("PodScheduled", "DisruptionTarget")
 """The conditions of a pod that matter here."""
@@ -42,8 +42,14 @@ class Pod:
 
     @property
     def phase(self) -> str:
-        """``Pending``, ``Running``, ``Succeeded`` or ``Failed``."""
-        return self.status.get("phase", "Pending")
+        """``Pending``, ``Running``, ``Succeeded`` or ``Failed``.
+
+        It has ended with its own container: one that a mesh has injected may never end.
+        """
+        phase = self.status.get("phase", "Pending")
+        if phase == "Running" and "terminated" in self.state:
+            return "Failed" if self.state["terminated"].get("exitCode") else "Succeeded"
+        return phase
 
     @property
     def started(self) -> bool:
@@ -67,7 +73,7 @@ class Pod:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state of its container, of which each pod has one."""
+        """The state of its own container."""
         containers = self.status.get("containerStatuses")
         return containers[0]["state"] if containers else {}
 
@@ -154,7 +160,8 @@ def trim(status: dict[str, Any]) -> dict[str, Any]:
     """Return what matters here of a pod's status: a thousand whole ones take much memory."""
     kept = {name: status[name] for name in ("phase", "reason", "message") if name in status}
     conditions = [c for c in status.get("conditions", []) if c["type"] in CONDITIONS]
-    states = [{"state": s["state"]} for s in status.get("containerStatuses", [])]
+    containers = status.get("containerStatuses", [])
+    states = [{"state": s["state"]} for s in containers if s["name"] == CONTAINER]
     return kept | {"conditions": conditions, "containerStatuses": states}
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.launchers.kubernetes import manifests
-from labkit.launchers.kubernetes.api import COMPONENT, Cluster
+from labkit.launchers.kubernetes import manifests, owners
+from labkit.launchers.kubernetes.api import COMPONENT, INSTANCE, OPTIONAL, Cluster
+from labkit.launchers.kubernetes.errors import ClusterError, Forbidden
+from labkit.launchers.kubernetes.owners import Owner
+from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.trials import Trial
+
+SUBMITTED = "labkit/submitted"
+"""The annotation that says when a trial was submitted, in seconds since the epoch."""
+
+POLL_INTERVAL = 2.0
+"""Seconds between two looks at another's trial."""
+
+LEFT_ALONE = 120.0
+"""Seconds after which a trial that has ended was left by its labkit."""
 
 
 @dataclass(frozen=True)
@@ -58,28 +73,40 @@ class Submission:
         return f"{self.name}-{kind}"
 
 
-def submit(cluster: Cluster, trial: Trial, deadline: float) -> Submission:
+def submit(
+    cluster: Cluster,
+    trial: Trial,
+    deadline: float,
+    owner: Owner,
+    on_event: OnEvent,
+    stopped: threading.Event,
+) -> Submission:
     """Create a trial's objects, or find those of a labkit that was killed.
+
+    Where another labkit runs the same trial, its end is waited for.
 
     Raises
     ------
     ClusterError
-        If the cluster refuses.
+        If the cluster refuses, or somebody's trial of this name stays there.
+    TrialFailed
+        If `stopped` is set meanwhile.
     """
-    selector = manifests.selector_of(manifests.name_of(trial))
-    first, *_ = manifests.objects(
-        manifests.render(trial, cluster.settings, deadline, submitted=time.time())
-    )
-    owner = cluster.create(first)
-    while "deletionTimestamp" in owner["metadata"]:  # an earlier attempt is being deleted
-        cluster.remove_and_check(selector)
-        owner = cluster.create(first)
-    submitted = float(owner["metadata"]["annotations"]["labkit/submitted"])
+    text = manifests.render(trial, cluster.settings, deadline, secret="")  # not told apart by it
+    first, *_ = manifests.objects(text)
+    owners.mark(first, owner, text)
+    job = _claim(cluster, first, owner, on_event, stopped)
+    submitted = float(job["metadata"]["annotations"][SUBMITTED])
     first, *others = manifests.objects(
-        manifests.render(trial, cluster.settings, deadline, submitted, owner["metadata"]["uid"])
+        manifests.render(trial, cluster.settings, deadline, submitted, job["metadata"]["uid"])
     )
     for manifest in others:
-        cluster.create(manifest)
+        try:
+            cluster.create(manifest)
+        except Forbidden as error:
+            if manifest["kind"] not in OPTIONAL:
+                raise
+            warnings.warn(f"the ports of trials are open to all pods: {error}", stacklevel=2)
     containers = {
         manifest["metadata"]["labels"][COMPONENT]: manifest["spec"]["template"]["spec"][
             "containers"
@@ -88,3 +115,44 @@ def submit(cluster: Cluster, trial: Trial, deadline: float) -> Submission:
         if manifest["kind"] == "Job"
     }
     return Submission(trial, submitted, deadline, containers, 1 + len(others))
+
+
+def _claim(
+    cluster: Cluster,
+    first: dict[str, Any],
+    owner: Owner,
+    on_event: OnEvent,
+    stopped: threading.Event,
+) -> dict[str, Any]:
+    """Create a trial's first Job, or return the one that is there if it is the same and ours."""
+    name, namespace = first["metadata"]["labels"][INSTANCE], cluster.namespace
+    ended_since = math.inf
+    while True:
+        now = first["metadata"]["annotations"][SUBMITTED] = str(time.time())
+        job = cluster.create(first)
+        found = owners.owner_of(job)
+        if "deletionTimestamp" in job["metadata"]:  # an earlier attempt is being deleted
+            cluster.remove_and_check(manifests.selector_of(name))
+        elif owners.same(first, job):
+            if job["metadata"]["annotations"][SUBMITTED] != now:
+                owners.tell(f"takes over {name}, which a labkit that is gone had started")
+            return job
+        elif found is None:
+            raise ClusterError(
+                f"{name} is already in namespace {namespace!r}, and not started by `labkit run` "
+                f"(but by `labkit render | kubectl apply`?). Delete it: labkit stop {name}"
+            )
+        elif found == owner or found.gone:
+            why = "with other settings or by another labkit" if found == owner else "and is gone"
+            owners.tell(f"deletes {name}, which a labkit had started {why}")
+            cluster.remove_and_check(manifests.selector_of(name))
+        else:
+            ended_since = min(ended_since, time.monotonic()) if owners.ended(job) else math.inf
+            if time.monotonic() - ended_since > LEFT_ALONE:
+                raise ClusterError(
+                    f"{name} of {found.user} has ended in namespace {namespace!r} and is still "
+                    f"there. If nobody needs it any more: labkit stop {name}"
+                )
+            on_event(Waiting(f"{found.user}, whose labkit runs the same trial"))
+            if stopped.wait(POLL_INTERVAL):
+                raise TrialFailed(f"{name} was stopped, as the sweep ends")

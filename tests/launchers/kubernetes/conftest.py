@@ -1,7 +1,9 @@
-"""A namespace of a real cluster, in which labkit has the least rights it needs."""
+"""A namespace of a real cluster with the least rights labkit needs, and a stand-in for one."""
 
 import pytest
+from api_server import ApiServer
 from clusters import Namespace
+from processes import eventually
 
 from labkit.settings import CLUSTER
 
@@ -21,4 +23,19 @@ def namespace(shared_namespace, monkeypatch, once):
     monkeypatch.setenv(CLUSTER, str(shared_namespace.settings))
     shared_namespace.configure()
     yield shared_namespace
+    # A kubelet that was busy, or lost its API server, may need minutes to end its pods.
+    eventually(lambda: not shared_namespace.being_deleted(), 240)
     assert shared_namespace.left() == []
+
+
+@pytest.fixture
+def api_server(monkeypatch, tmp_path):
+    """Have labkit talk to a stand-in for an API server, in which nothing is yet."""
+    server = ApiServer()
+    server.write_kubeconfig(tmp_path / "kubeconfig")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.delenv(CLUSTER, raising=False)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    yield server
+    server.close()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from labkit.cli import main
 from labkit.figures import deployment
 from labkit.launchers.kubernetes import manifests
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.replicas import HERE, SHARED
 from labkit.trials.frameworks import FRAMEWORKS
@@ -56,7 +57,8 @@ def test_there_are_few_objects_and_one_name_for_all(trial):
     objects = rendered(trial)
     name = manifests.name_of(trial)
     assert len(objects) <= 6
-    assert len(of_kind(objects, "Service")) == len(of_kind(objects, "ConfigMap")) == 1
+    for kind in ("Service", "ConfigMap", "NetworkPolicy"):
+        assert len(of_kind(objects, kind)) == 1
     for thing in objects:
         labels = thing["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == name
@@ -191,7 +193,8 @@ def test_nothing_stays_for_ever_or_is_tried_twice():
     for job in of_kind(objects, "Job"):
         spec = job["spec"]
         assert spec["backoffLimit"] == 0
-        assert spec["activeDeadlineSeconds"] == 60 + manifests.DEADLINE_MARGIN
+        wait = Settings().wait_for_room
+        assert spec["activeDeadlineSeconds"] == 60 + wait + manifests.DEADLINE_MARGIN
         assert 0 < spec["ttlSecondsAfterFinished"] < 86400
         assert job["metadata"]["annotations"]["labkit/identity"] == made_runs.trial().identity
         assert float(job["metadata"]["annotations"]["labkit/submitted"]) == 17.5
@@ -252,7 +255,93 @@ def test_which_nodes():
     assert alone["worker"][0]["topologyKey"] == "kubernetes.io/hostname"
     chosen = Settings(node_selector={"pool": "a"}, tolerations=[{"key": "k"}])
     pod = pods(rendered(made_runs.trial(), chosen))["worker"]["spec"]
-    assert pod["nodeSelector"] == {"pool": "a"} and {"key": "k"} in pod["tolerations"]
+    assert pod["nodeSelector"].items() >= {"pool": "a"}.items()
+    assert {"key": "k"} in pod["tolerations"]
+
+
+def test_only_on_nodes_that_can_run_the_images():
+    for template in pods(rendered(made_runs.trial())).values():
+        assert template["spec"]["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    own = Settings(node_selector={"kubernetes.io/arch": "other"})
+    pod = pods(rendered(made_runs.trial(), own))["worker"]["spec"]
+    assert pod["nodeSelector"] == {"kubernetes.io/arch": "other"}
+
+
+def test_autoscalers_leave_its_pods_where_they_are():
+    for template in pods(rendered(made_runs.trial())).values():
+        assert template["metadata"]["annotations"] == {
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            "karpenter.sh/do-not-disrupt": "true",
+        }
+
+
+@given(trials)
+def test_only_pods_of_the_trial_are_let_in(trial):
+    objects = rendered(trial)
+    (policy,) = of_kind(objects, "NetworkPolicy")
+    own = {"matchLabels": {"app.kubernetes.io/instance": manifests.name_of(trial)}}
+    assert policy["spec"] == {
+        "podSelector": own,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": own}]}],
+    }
+    for template in pods(objects).values():
+        assert own["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+
+def test_each_submission_has_a_secret_of_its_own():
+    """It is in one object, so that all pods have the same, whoever has created which of them."""
+    found = set()
+    for _ in range(3):
+        objects = rendered(made_runs.trial())
+        secret = json.loads(mounted(objects)["job.json"])["secret"]
+        assert len(secret) >= 32
+        assert [o["kind"] for o in objects if secret in json.dumps(o)] == ["ConfigMap"]
+        found.add(secret)
+    assert len(found) == 3
+
+
+def test_both_versions_of_ip():
+    objects = rendered(made_runs.trial())
+    (service,) = of_kind(objects, "Service")
+    assert service["spec"]["ipFamilyPolicy"] == "PreferDualStack"
+    (container,) = pods(objects)["worker"]["spec"]["containers"]
+    (own,) = [variable for variable in container["env"] if variable["name"] == "POD_IPS"]
+    assert own["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIPs"}}
+
+
+@given(trials)
+def test_a_queue_admits_a_trial_as_a_whole(trial):
+    """All its pods are one group of Kueue's; Jobs with a queue would be admitted one by one."""
+    queued = rendered(trial, Settings(queue="team-a"))
+    groups = set()
+    for template in pods(queued).values():
+        labels, notes = template["metadata"]["labels"], template["metadata"]["annotations"]
+        assert labels["kueue.x-k8s.io/queue-name"] == "team-a"
+        groups.add((
+            labels["kueue.x-k8s.io/pod-group-name"],
+            notes["kueue.x-k8s.io/pod-group-total-count"],
+        ))  # fmt: skip
+        assert notes["kueue.x-k8s.io/retriable-in-group"] == "false"
+    total = sum(job["spec"]["completions"] for job in of_kind(queued, "Job"))
+    assert groups == {(manifests.name_of(trial), str(total))}
+    for job in of_kind(queued, "Job"):
+        assert not any("kueue" in label for label in job["metadata"]["labels"])
+    assert "kueue" not in manifests.render(trial, DEFAULT, 60.0)
+
+
+def test_public_images_have_a_name_of_their_own():
+    (ours,) = {image_of(template) for template in pods(rendered(made_runs.trial())).values()}
+    public = Settings(public_images=True)
+    (theirs,) = {image_of(t) for t in pods(rendered(made_runs.trial(), public)).values()}
+    assert theirs == f"{ours}-public"
+    lstm = made_runs.trial(model="lstm", batch_size=20)
+    with pytest.raises(ClusterError, match="ptb.*public_images"):
+        rendered(lstm, public)
+
+
+def image_of(template):
+    return template["spec"]["containers"][0]["image"]
 
 
 def test_render_prints_it():
@@ -261,7 +350,7 @@ def test_render_prints_it():
     done = CliRunner().invoke(main, ["render", *flags])
     assert done.exit_code == 0
     assert [o["kind"] for o in yaml.safe_load_all(done.output)] == [
-        "Job", "Job", "Service", "ConfigMap",
+        "Job", "Job", "Service", "ConfigMap", "NetworkPolicy",
     ]  # fmt: skip
     wrong = CliRunner().invoke(main, ["render", *flags, "--workers", "0"])
     assert wrong.exit_code == 1 and "workers: 0; allowed: 1 or more" in wrong.output

@@ -1,6 +1,8 @@
 """How the logs of pods are read and split, with a cluster that is made up."""
 
 import contextlib
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -82,6 +84,36 @@ def test_the_whole_log_replaces_what_was_read(tmp_path, capfdbinary):
     pod_logs.read_whole(POD)
     found = [entry for _, entry in log.entries()]
     assert found == [printed(event(0)), printed(event(1)), Ended("worker-0", 0)]
+
+
+def test_the_copy_is_not_torn_by_a_sample(monkeypatch):
+    """Samples are taken until the pod has ended, also while it prints its copy."""
+    out = bytearray()
+
+    def write(descriptor, line):  # as into a pipe that is read slowly: piece by piece
+        for piece in (line[:5], line[5:]):
+            out.extend(piece)
+            time.sleep(0.001)
+
+    monkeypatch.setattr(podlog, "os", SimpleNamespace(write=write))
+    monkeypatch.setattr(podlog, "COPY_LINE", 10)
+    writer, done = podlog.Writer(), threading.Event()
+    for seq in range(20):
+        writer.write(printed(event(seq)))
+
+    def sample():
+        while not done.is_set():
+            writer.write(podlog.Sample(t=1.0, busy=2.0, own=3.0))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    writer.write_copy()
+    done.set()
+    sampler.join()
+    lines = bytes(out).splitlines()
+    assert None not in map(podlog.decode, lines)
+    whole = podlog.read_copy(b"2020-02-20T20:20:20Z " + line for line in lines)
+    assert whole.count(b"worker-0| ") == 20
 
 
 def test_a_log_that_stays_cut_off(tmp_path, monkeypatch):

@@ -16,7 +16,8 @@ def item(kind, index, phase, **meta):
     status = {"phase": phase, "podIP": "10.0.0.1"}
     if phase != "Pending":
         state = "running" if phase == "Running" else "terminated"
-        status["containerStatuses"] = [{"state": {state: {}}, "imageID": "x" * 1000}]
+        ours = {"name": "labkit", "state": {state: {}}, "imageID": "x" * 1000}
+        status["containerStatuses"] = [ours]
     return {
         "metadata": {"name": f"{kind}-{index}-abc", "labels": labels, **meta},
         "spec": {}, "status": status,
@@ -54,3 +55,18 @@ def test_a_pod_that_is_deleted_is_broken_unless_it_has_succeeded():
     pods.update([])
     assert [pod.broken for pod in pods] == [True, True, False]
     assert second.deletion == (1582230020.0, 5)
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_pod_has_ended_with_its_own_container(code, phase):
+    """Where a mesh or a monitor adds one that never ends, the pod itself runs for ever."""
+    pods = Inventory({"worker": 1})
+    pod = item("worker", 0, "Running")
+    injected = {"name": "injected", "state": {"running": {}}}
+    pod["status"]["containerStatuses"].insert(0, injected)
+    pods.update([pod])
+    assert [(p.phase, p.started) for p in pods] == [("Running", True)]
+    pod["status"]["containerStatuses"][1]["state"] = {"terminated": {"exitCode": code}}
+    pods.update([pod])
+    assert [p.phase for p in pods] == [phase]
+    assert pods.succeeded == (code == 0)

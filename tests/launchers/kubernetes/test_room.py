@@ -13,6 +13,7 @@ from small_trials import CASES, failing, run, trial
 
 from labkit.launchers.kubernetes import images, manifests
 from labkit.launchers.kubernetes.settings import Settings
+from labkit.launchers.protocol import Waiting
 from labkit.settings import TEMPLATES
 from labkit.trials import Sweep
 
@@ -44,12 +45,18 @@ def test_a_node_is_taken_by_a_trial_of_another_namespace(namespace, store, tmp_p
         other.core.create_namespaced_pod(
             other.name, {"metadata": {"name": "taken", **pod["metadata"]}, "spec": pod["spec"]}
         )
-        eventually(lambda: other.pods()[0].status.phase == "Running", 30)
+        eventually(lambda: other.pods()[0].status.phase == "Running")
         namespace.configure(wait_for_room=2)
-        error, _ = failing([trial(batch_size=16)], store)
-        assert "anti-affinity" in error and "perhaps of another namespace" in error
-        namespace.configure(share_nodes=True)
-        assert list(run([trial(batch_size=16)], store).table.status) == ["finished"]
+        said = []
+
+        def observe(event):
+            if isinstance(event, Waiting) and not said:
+                said.append(event.for_)
+                other.core.delete_namespaced_pod("taken", other.name, grace_period_seconds=0)
+
+        results = run([trial(batch_size=16)], store, on_event=observe)
+        assert said == ["the room of another trial, perhaps of another namespace"]
+        assert list(results.table.status) == ["finished"]
     finally:
         other.delete()
 
@@ -93,7 +100,7 @@ def quota(namespace):
         body = {"metadata": {"name": "small"}, "spec": {"hard": hard}}
         namespace.core.create_namespaced_resource_quota(namespace.name, body)
         status = namespace.core.read_namespaced_resource_quota_status
-        eventually(lambda: status("small", namespace.name).status.hard, 20)
+        eventually(lambda: status("small", namespace.name).status.hard)
 
     yield limit
     namespace.core.delete_namespaced_resource_quota("small", namespace.name)
