@@ -69,6 +69,7 @@ def notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
+    assert [page.name for page in plan("laptop")] == NAMES
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == NAMES
 
 
