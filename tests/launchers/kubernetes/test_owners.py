@@ -45,7 +45,8 @@ def start(api_server, one, who=None, directory="/nowhere/run", settings=None):
     job = api_server.put("jobs", first)
     text = manifests.render(one, settings, DEADLINE, 17.5, job["metadata"]["uid"])
     for item in manifests.objects(text)[1:]:
-        api_server.put(f"{item['kind'].lower()}s", item)
+        plural = {"NetworkPolicy": "networkpolicies"}.get(item["kind"], f"{item['kind'].lower()}s")
+        api_server.put(plural, item)
     return job
 
 
@@ -112,6 +113,26 @@ def test_an_interrupt_while_waiting_leaves_the_others_trial(api_server, tmp_path
     with pytest.raises(KeyboardInterrupt):
         run(trial(), tmp_path, interrupt)
     assert job in api_server.of_kind("jobs").values()
+
+
+def test_what_a_deleted_job_had_owned_is_not_taken_over(api_server, tmp_path):
+    """The cluster deletes it some seconds after the Job, and it would be missing then."""
+    job = start(api_server, trial(), "bob@elsewhere")
+    api_server.of_kind("jobs").pop(job["metadata"]["name"])
+    old = {item["metadata"]["uid"] for item in api_server.of_kind("configmaps").values()}
+    seen = []
+
+    def observe(event):
+        if isinstance(event, Waiting):
+            seen.append([name for name in api_server.of_kind("jobs") if "worker" in name])
+            for kind in ("jobs", "pods", "services", "configmaps", "networkpolicies"):
+                api_server.of_kind(kind).clear()
+        else:
+            seen.append({i["metadata"]["uid"] for i in api_server.of_kind("configmaps").values()})
+
+    run(trial(), tmp_path, observe)
+    assert seen[0] == []  # nothing was begun before the rest of it was gone
+    assert len(seen[1]) == 1 and not seen[1] & old
 
 
 def test_a_trial_that_ended_and_stays_is_not_waited_for(api_server, tmp_path, monkeypatch):
