@@ -16,8 +16,9 @@ from labkit.launchers.kubernetes.logs import Log, Logs
 from labkit.launchers.kubernetes.pods import Inventory
 from labkit.launchers.kubernetes.room import Room
 from labkit.launchers.kubernetes.submission import Submission
+from labkit.launchers.kubernetes.waiting import Startup
 from labkit.launchers.limits import STALL
-from labkit.launchers.protocol import OnEvent, Pods, TrialFailed
+from labkit.launchers.protocol import OnEvent, Pods, TrialFailed, Waiting
 from labkit.launchers.tracking import Tracker
 from labkit.replicas.events import Event
 
@@ -63,6 +64,7 @@ class Attempt:
         self.tracker, self.logs = Tracker(self.trial), Logs(cluster, directory)
         self.pods = Inventory(submission.expected())
         self.room = Room(cluster, submission, on_event)
+        self.startup = Startup(cluster, self.tracker, self.pods, self.logs)
         self._begun = time.monotonic() - max(0.0, time.time() - submission.submitted)
         self._phases: dict[str, dict[str, int]] = {}
         self._progressed = time.monotonic()
@@ -133,6 +135,8 @@ class Attempt:
                 raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
         if self.room.check_scheduled(self.pods):
             self._progressed = time.monotonic()
+        elif text := self.startup.describe(time.monotonic() - self._progressed):
+            self.on_event(Waiting(text))
 
     def _check_jobs(self) -> None:
         """Raise if a Job has failed, or cannot create its pods."""
@@ -181,7 +185,4 @@ class Attempt:
 
     def _fail_late(self, what: str) -> NoReturn:
         self.logs.split(self.tracker.names)
-        late = [name for name in self.tracker.names if not self.tracker.finished(name)]
-        states = ", ".join(f"{name} {self.tracker.phase(name)}" for name in late[:10])
-        more = f" and {len(late) - 10} more" if len(late) > 10 else ""
-        raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}{more}.")
+        raise TrialFailed(f"{self.trial.name} {what}. {self.startup.late()}")

@@ -16,6 +16,11 @@ UNPULLABLE = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 
 UNSTARTABLE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
+UNSTARTED = {"StartError", "ContainerCannotRun"}
+
+REFUSED_BY_NODE = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
+"""Beginnings of the reasons for which a node does not take a pod that the scheduler gave it."""
+
 ENDED_BY_POD = (0, -15)
 """The exit codes of a replica that its pod has ended because of another one."""
 
@@ -40,7 +45,23 @@ def why_ended(pod: Pod, memory: str) -> str:
     disruption = pod.condition("DisruptionTarget")
     message = disruption.get("message", "")
     ended = pod.state.get("terminated", {})
-    if pod.status.get("reason") == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
+    reason = pod.status.get("reason", "")
+    if "shutdown" in f"{reason} {pod.status.get('message', '')}".lower():
+        return (
+            f"lost its node {pod.node} {{phase}}: the node shuts down (a spot or preemptible one, "
+            f"perhaps): {pod.status.get('message', reason)}"
+        )
+    if reason.startswith(REFUSED_BY_NODE):
+        return (
+            f"was refused by node {pod.node} {{phase}} ({reason}: {pod.status.get('message')}): "
+            "others had taken the room that the scheduler saw there. Running it again may help"
+        )
+    if ended.get("reason") in UNSTARTED:
+        return (
+            f"could not be started on node {pod.node} ({ended['reason']}: "
+            f"{ended.get('message', 'no more is known')}). Is the image one of labkit's?"
+        )
+    if reason == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
         message = pod.status.get("message") or message
         return f"was evicted {{phase}} by node {pod.node}, which is short of resources: {message}"
     if ended.get("reason") == "OOMKilled":

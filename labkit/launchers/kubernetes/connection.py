@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
@@ -240,13 +241,23 @@ def _connect(settings: Settings) -> tuple[str, client.ApiClient]:
             active = known[settings.context]
         namespace = settings.namespace or active["context"].get("namespace") or "default"
         config.load_kube_config(path, active["name"], configuration)
+    except (yaml.YAMLError, TypeError, AttributeError, ValueError, OSError) as error:
+        where = path or config.KUBE_CONFIG_DEFAULT_LOCATION
+        raise ClusterError(f"{where} is no kubeconfig that can be read: {error}") from None
     except config.ConfigException as error:
         if "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise ClusterError(
                 f"no usable kubeconfig ({error}). Point KUBECONFIG at one, such as kind's, "
                 "minikube's, or that of your provider's `get-credentials`."
             ) from None
-        config.load_incluster_config(configuration)
-        account = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-        namespace = settings.namespace or account.read_text()
+        try:
+            config.load_incluster_config(configuration)
+            account = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+            namespace = settings.namespace or account.read_text()
+        except (config.ConfigException, OSError) as failure:
+            raise ClusterError(
+                f"there is no kubeconfig, and this pod has no token for its cluster ({failure}). "
+                "Give it a service account (templates/rbac.yaml), with "
+                "automountServiceAccountToken: true, or a kubeconfig."
+            ) from None
     return namespace, client.ApiClient(configuration)

@@ -64,6 +64,11 @@ def refusal(status: int, body: bytes, request: str, namespace: str, address: str
             f"{where} does not exist ({request}). Create it: kubectl create namespace "
             f"{namespace}; or name another in cluster.toml."
         )
+    if "denied the request" in message or "denied request" in message:
+        return ClusterError(
+            f"a policy of the cluster forbids to {request} in {where}: {message}. Whoever runs "
+            "the cluster knows what it asks for; templates/trial.yaml.j2 is where to add that."
+        )
     if status == 403:
         return Forbidden(
             f"labkit may not {request} in {where}: {message}. An administrator can allow it: "

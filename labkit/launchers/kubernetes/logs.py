@@ -7,6 +7,7 @@ copy of it all that each pod prints when its replicas have ended.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labkit.launchers.kubernetes.api import Cluster
-from labkit.launchers.kubernetes.errors import ClusterError
+from labkit.launchers.kubernetes.connection import RESTART
+from labkit.launchers.kubernetes.errors import ClusterError, Forbidden
 from labkit.launchers.kubernetes.pods import Pod
 from labkit.replicas import events, podlog
 from labkit.replicas.events import Event, EventError
@@ -40,28 +42,37 @@ class Log:
         Whether the pod has printed its copy, and with it all that it will.
     whole : bool
         Whether that copy has been read.
+    problem : str
+        Why it could not be read the last time; empty if it could.
     """
 
     def __init__(self, cluster: Cluster, pod: str, path: Path) -> None:
         self._cluster, self._pod, self._path = cluster, pod, path
         self._last = ""  # the time of the last line that has been read
         self.ended = self.whole = False
+        self.problem = ""
+        self._forbidden = math.inf  # since when
 
     def read_new(self) -> list[Event]:
         """Read what has come since the last time; return the events in it.
 
         What cannot be read now is read the next time; what is garbled is passed over.
+
+        Raises
+        ------
+        Forbidden
+            If labkit may not read it, and not only because the API server has just started.
         """
         found: list[Event] = []
-        if self.ended:
-            return found
+        if not self.ended:
+            with self._problems():
+                self._read(found)
+        return found
+
+    def _read(self, found: list[Event]) -> None:
         # The server takes whole seconds, and so repeats some lines.
         since = re.sub(r"\.[0-9]+", "", self._last)
-        with (
-            contextlib.suppress(ClusterError),
-            self._cluster.log(self._pod, since) as lines,
-            self._path.open("ab") as file,
-        ):
+        with self._cluster.log(self._pod, since) as lines, self._path.open("ab") as file:
             for line in lines:
                 stamp, text = podlog.split_time(line)
                 if stamp <= self._last:
@@ -74,12 +85,26 @@ class Log:
                     file.write(line + b"\n")
                 if event := event_in(entry):
                     found.append(event)
-        return found
+
+    @contextlib.contextmanager
+    def _problems(self) -> Iterator[None]:
+        """Keep what prevents a reading for later, unless it will not pass."""
+        try:
+            yield
+            self.problem, self._forbidden = "", math.inf
+        except Forbidden as error:
+            self.problem = str(error)
+            self._forbidden = min(self._forbidden, time.monotonic())
+            if time.monotonic() - self._forbidden > RESTART:
+                raise
+        except ClusterError as error:
+            self.problem = str(error)
 
     def read_copy(self) -> None:
         """Replace what has been read by the copy at the end, if that can be read now."""
         with (
-            contextlib.suppress(ClusterError, podlog.CopyError),
+            contextlib.suppress(podlog.CopyError),
+            self._problems(),
             self._cluster.log(self._pod) as lines,
         ):
             self._path.write_bytes(podlog.read_copy(lines))
@@ -138,10 +163,10 @@ class Logs:
             if log.whole:
                 return
             if time.monotonic() > until:
-                raise ClusterError(
-                    f"the log of {pod} cannot be read whole. Does something shorten or change "
-                    f"the logs of node {pod.node}?"
-                )
+                why = "Does something shorten or change the logs of node"
+                if log.problem:
+                    why = f"{log.problem}. Can the API server reach the kubelet of node"
+                raise ClusterError(f"the log of {pod} cannot be read whole. {why} {pod.node}?")
             time.sleep(1.0)
 
     def split(self, replicas: Iterable[str]) -> None:

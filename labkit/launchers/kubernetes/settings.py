@@ -6,7 +6,7 @@ import os
 import tomllib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from labkit.errors import nearest
 from labkit.launchers.kubernetes.errors import ClusterError
@@ -33,6 +33,15 @@ class Settings(BaseModel):
     wait_for_room: float = Field(15.0, ge=0)
     queue: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
     patience: float = Field(300.0, ge=0)
+
+    @field_validator("image")
+    @classmethod
+    def _can_be_filled_in(cls, image: str) -> str:
+        try:
+            image.format(framework="mxnet", tag="1")
+        except (LookupError, ValueError):
+            raise ValueError("{framework} and {tag} are all that can be filled in") from None
+        return image
 
     @classmethod
     def load(cls) -> Settings:

@@ -6,16 +6,28 @@ import contextlib
 import itertools
 import json
 import queue
+import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from labkit.errors import nearest
-from labkit.launchers.kubernetes.api import COMPONENT, INSTANCE, PART_OF, Cluster, failure
+from labkit.launchers.kubernetes.api import (
+    COMPONENT,
+    INSTANCE,
+    PART_OF,
+    POLL_RATE,
+    Cluster,
+    failure,
+)
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.manifests import selector_of
 from labkit.replicas import podlog
+
+POLL_INTERVAL = 1.0
+"""Seconds between two looks at pods that have not started, at least."""
 
 
 def trials(cluster: Cluster) -> str:
@@ -84,9 +96,11 @@ def lines(
     role, index : optional
         Only of these replicas.
     follow : bool
-        Go on until the pods end.
+        Go on until the pods end; those that have not started are waited for.
     """
     must_exist(cluster, trial)
+    if follow:
+        _wait_for_pods(cluster, trial)
     pods = [pod["metadata"]["name"] for pod in cluster.list("Pod", selector_of(trial))]
 
     def read(pod: str) -> Iterator[bytes]:
@@ -97,6 +111,24 @@ def lines(
                     yield text
 
     return _merge(map(read, pods)) if follow else itertools.chain.from_iterable(map(read, pods))
+
+
+def _wait_for_pods(cluster: Cluster, trial: str) -> None:
+    """Return when all pods of a trial have started, or its Jobs are gone."""
+    told = False
+    while jobs := list(cluster.list("Job", selector_of(trial))):
+        due = sum(job["spec"]["completions"] for job in jobs)
+        phases = [pod["status"].get("phase") for pod in cluster.list("Pod", selector_of(trial))]
+        started = sum(phase != "Pending" for phase in phases)
+        if started >= due or any(map(failure, jobs)):
+            return
+        if not told:
+            told = True
+            print(
+                f"labkit: waits for the pods of {trial}: {started} of {due} have started",
+                file=sys.stderr,
+            )
+        time.sleep(max(POLL_INTERVAL, due / POLL_RATE))
 
 
 def _is_output(text: bytes, role: str | None, index: int | None) -> bool:
