@@ -4,8 +4,10 @@ import json
 import threading
 
 import pytest
+from click.testing import CliRunner
 from small_trials import trial
 
+from labkit.cli import main
 from labkit.launchers.kubernetes import launcher, manifests, owners, submission
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
 from labkit.launchers.kubernetes.manifests import name_of
@@ -139,6 +141,17 @@ def test_what_another_labkit_looks_after_stays(who, exists, api_server, tmp_path
     job = start(api_server, other, me(tmp_path) if who == "me" else who, directory)
     run(trial(), tmp_path)
     assert job in api_server.of_kind("jobs").values()
+
+
+def test_ps_names_what_nobody_looks_after(api_server, tmp_path):
+    for batch, directory in ((16, tmp_path / "gone"), (8, tmp_path)):
+        start(api_server, trial(batch_size=batch), me(tmp_path), directory)
+    for job in api_server.of_kind("jobs").values():
+        job["status"] = {}
+    done = CliRunner().invoke(main, ["ps"])
+    gone = name_of(trial(batch_size=16))
+    assert f"{gone}: its labkit is gone" in done.output and f"labkit stop {gone}" in done.output
+    assert done.output.count("its labkit is gone") == 1
 
 
 def test_what_somebody_creates_meanwhile_stays(api_server, tmp_path):
