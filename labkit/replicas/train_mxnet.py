@@ -155,6 +155,8 @@ class Worker(loop.Network):
 def join(args) -> None:
     """Tell ps-lite, MXNet's parameter server, who this process is and where to meet."""
     host, _, port = args.hosts["scheduler"][0].rpartition(":")
+    if host.startswith("["):
+        raise ValueError(f"MXNet knows IPv4 alone, and its scheduler has no other address: {host}")
     os.environ.update(
         DMLC_ROLE=args.role,
         DMLC_PS_ROOT_URI=host,

@@ -46,6 +46,14 @@ def test_help(framework):
     assert FRAMEWORKS[framework].modules[0] not in done.stderr
 
 
+def test_mxnet_says_that_it_knows_no_ipv6():
+    """Its scheduler would wait for ever for somebody to find it."""
+    hosts = {role: ["[fd00::7]:9000"] for role in ("scheduler", "server", "worker")}
+    done = script("mxnet", "--strategy=async-ps", "--role=server", f"--hosts={json.dumps(hosts)}")
+    assert done.returncode != 0
+    assert "MXNet knows IPv4 alone" in done.stderr + done.stdout
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.usefixtures("datasets")
 def test_one_process_without_labkit(framework, tmp_path):
