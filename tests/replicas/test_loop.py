@@ -3,6 +3,8 @@
 import argparse
 import math
 import os
+import time
+import types
 
 import numpy as np
 import pytest
@@ -138,6 +140,26 @@ def test_evaluation_counts_each_sample_once(work):
     assert len(sizes) == 1 + 2  # the first time is not inference alone, and not counted
     (part,) = of(work(steps=2, eval_samples=100)[0], Evaluation)
     assert part.samples == 100
+
+
+def test_inference_is_timed_alone(work, monkeypatch):
+    """Not with the copy of the weights before it, nor with what its first time has to build."""
+    now = [100.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], process_time=time.process_time)
+    for module in (loop, events):
+        monkeypatch.setattr(module, "time", clock)
+
+    class Slow(Network):
+        def snapshot(self):
+            now[0] += 7
+
+        def evaluate(self, inputs, labels):
+            now[0] += 2
+            return super().evaluate(inputs, labels)
+
+    (evaluated,) = of(work(Slow(), steps=2)[0], Evaluation)
+    assert evaluated.seconds == pytest.approx(2 * 2)
+    assert evaluated.pause == pytest.approx(7 + 3 * 2)
 
 
 def test_perplexity_is_the_exponential_of_the_mean_loss(work):
