@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -166,9 +167,10 @@ def _wait_for_remains(
     selector = manifests.selector_of(first["metadata"]["labels"][INSTANCE])
     itself = f"metadata.name={first['metadata']['name']}"
     begin = time.monotonic()
-    while cluster.left(selector) and not any(cluster.list("Job", selector, itself)):
-        if time.monotonic() - begin > LEFT_ALONE:
-            cluster.remove_and_check(selector)
-        on_event(Waiting("what is left of an earlier trial of this name to be gone"))
-        if stopped.wait(POLL_INTERVAL / 4):
-            raise TrialFailed("stopped, as the sweep ends")
+    with contextlib.suppress(Forbidden):  # which is said when it is about to be created
+        while cluster.left(selector) and not any(cluster.list("Job", selector, itself)):
+            if time.monotonic() - begin > LEFT_ALONE:
+                cluster.remove_and_check(selector)
+            on_event(Waiting("what is left of an earlier trial of this name to be gone"))
+            if stopped.wait(POLL_INTERVAL / 4):
+                raise TrialFailed("stopped, as the sweep ends")

@@ -64,6 +64,7 @@ class Cluster:
     """
 
     settings = Settings(wait_for_room=1000.0)
+    address = "https://cluster"
     events = ()
     refusal = None
 

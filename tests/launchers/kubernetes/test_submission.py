@@ -75,7 +75,7 @@ def test_the_role_as_shipped_is_what_a_trial_needs(api_server, monkeypatch):
 
 
 def test_without_another_right_it_does_not(api_server):
-    api_server.fail(403, "services is forbidden", kind="services")
+    api_server.fail(403, "services is forbidden", times=9, kind="services")
     with pytest.raises(ClusterError, match="may not create Service"):
         submitted(Cluster(Settings()))
 
