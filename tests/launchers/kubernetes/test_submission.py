@@ -40,7 +40,7 @@ def test_all_of_a_trial_is_created_and_deleted(api_server):
 def test_without_the_right_to_network_policies_it_works_with_a_warning(api_server):
     cluster = Cluster(Settings())
     api_server.fail(403, "networkpolicies is forbidden", times=99, kind="networkpolicies")
-    with pytest.warns(UserWarning, match="open to all pods.*networkpolicies is forbidden"):
+    with pytest.warns(UserWarning, match="other pods of the cluster can reach the ports"):
         submission = submitted(cluster)
     assert kinds(api_server) == ["configmaps", "jobs", "pods", "services"]
     cluster.remove_and_check(submission.selector)
@@ -75,7 +75,7 @@ def test_the_role_as_shipped_is_what_a_trial_needs(api_server, monkeypatch):
 
 
 def test_without_another_right_it_does_not(api_server):
-    api_server.fail(403, "services is forbidden", kind="services")
+    api_server.fail(403, "services is forbidden", method="POST", kind="services")
     with pytest.raises(ClusterError, match="may not create Service"):
         submitted(Cluster(Settings()))
 
