@@ -18,6 +18,7 @@ _MODULES = {
     "epoch_time": "labkit.figures",
     "learning_curve": "labkit.figures",
     "measure": "labkit.campaign",
+    "predict": "labkit.prediction",
     "samples": "labkit.datasets",
     "select": "labkit.figures",
     "show": "labkit.book.show",

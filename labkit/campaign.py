@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from labkit import datasets, provenance
+from labkit import analysis, datasets, provenance
 from labkit.errors import LabkitError, nearest
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.launcher import LocalLauncher
@@ -19,16 +20,16 @@ from labkit.launchers.protocol import (
     NoRoomForTrial,
     Notice,
     OnEvent,
+    Retrying,
     TrialDiverged,
     TrialFailed,
+    Waiting,
 )
-from labkit.progress import ClusterProgress, SweepProgress
+from labkit.progress import SweepProgress, Tally
+from labkit.progress.course import DONE, REUSED
 from labkit.replicas.events import Event
 from labkit.runs import Results, Run, RunError, Store
 from labkit.trials import Trial, TrialError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _kubernetes(**options: Any) -> Launcher:
@@ -44,28 +45,55 @@ LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": LocalLauncher, "kubern
 OVERLOAD_RETRIES = 1
 """How often a trial is repeated whose machine was too busy with other things to measure on."""
 
+FEWEST_REPEATS = 3
+"""From which on an interval is trusted: of two, Student's t is 12.7."""
+
+MAX_REPEATS = 10
+"""Of a setting, if the caller does not say: even of repeats that differ by 21 % (coefficient of
+variation) ten give an interval of 15 % to either side; what differs more needs another machine."""
+
 
 class SweepFailed(LabkitError):
     """Some trials of a sweep failed; the others are kept."""
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Somebody has interrupted a sweep; what had finished is kept."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows instead of a traceback, which would tell a user nothing."""
+        return [str(self)]
 
 
 def measure(
     sweep: Sequence[Trial],
     launcher: str = "local",
     *,
+    precision: float | None = None,
+    max_repeats: int = MAX_REPEATS,
     store: Store | None = None,
     force: bool = False,
     deadline: float = DEADLINE,
     on_event: OnEvent | None = None,
+    quiet: bool = False,
 ) -> Results:
-    """Run what has not been run yet.
+    """Run what has not been run yet, in rounds: all settings once, then all once more.
+
+    So what changes slowly about a machine meets all settings alike.
 
     Parameters
     ----------
     sweep : sequence of Trial
-        Trials that have finished or diverged before are not run again.
+        Trials that have finished or diverged before are not run again, unless other programs kept
+        the machine too busy for a rate.
     launcher : str
         Where: ``local`` or ``kubernetes``.
+    precision : float, optional
+        Repeat each setting, with further seeds, until half the width of its throughput's 95 %
+        interval is at most this share of the throughput, such as 0.1; three times at least.
+        Without it exactly the trials of the sweep are run.
+    max_repeats : int
+        Of a setting, including those of the sweep, even if it is not precise by then.
     store : Store, optional
         By default the one under ``outputs``, of this launcher's runs.
     force : bool
@@ -74,10 +102,13 @@ def measure(
         Seconds each trial may take.
     on_event : callable, optional
         Gets all events live, beside the progress bar.
+    quiet : bool
+        Show nothing.
 
     Returns
     -------
     Results
+        Of the sweep's trials in their order, then of the repeats that were added.
 
     Raises
     ------
@@ -87,71 +118,179 @@ def measure(
         At the end, if trials have failed; the others' results are kept, and the next call runs
         only what is missing. A diverged trial is a result, not a failure.
     """
+    _check(launcher, precision, max_repeats, deadline)
+    store = Store(store and store.root, launcher)
+    known: dict[Trial, Run] = {}
+    new: dict[Trial, Run] = {}
+    failures: list[TrialFailed] = []
+    trials, due, runner, attempted = list(sweep), list(sweep), None, 0
+    with ExitStack() as stack:
+        progress = stack.enter_context(SweepProgress(quiet))
+        try:
+            while due:
+                if not force:
+                    known |= {t: r for t, r in store.look_up(due).items() if not r.overloaded}
+                missing = _in_rounds(trials, (trial for trial in due if trial not in known))
+                if missing:
+                    if launcher == "local":  # elsewhere the image has them
+                        for dataset in sorted({trial.dataset for trial in missing}):
+                            datasets.verify(dataset)
+                    runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+                    progress.plan(missing)
+                    attempted += len(missing)
+                    one = _Once(runner, store, force, progress, on_event, known, new)
+                    failures += _run_all(missing, one, runner)
+                due = _more_repeats(trials, known | new, precision, max_repeats)
+                trials += due
+        except KeyboardInterrupt:
+            kept = "1 trial" if len(new) == 1 else f"{len(new)} trials"
+            raise SweepInterrupted(
+                f"interrupted; what ran has been ended, what had finished is kept ({kept} of this "
+                "call), and the same call goes on from there"
+            ) from None
+        tally = Tally.of(new.values(), known.values())
+        if not force:
+            tally.aside = store.set_aside(trial for trial in trials if trial not in known)
+        progress.finish(tally)
+    if failures:
+        raise SweepFailed(
+            f"{len(failures)} of {attempted} trials failed; what finished is kept, and the "
+            "next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
+        )
+    found = known | new
+    return Results([found[trial] for trial in trials], str(tally))
+
+
+def _check(launcher: str, precision: float | None, max_repeats: int, deadline: float) -> None:
     if launcher not in LAUNCHERS:
         hint = nearest(launcher, LAUNCHERS)
         raise TrialError(f"launcher: {launcher!r}{hint}; allowed: {', '.join(LAUNCHERS)}")
+    if precision is not None and not 0 < precision < math.inf:
+        raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
+    if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:
+        raise TrialError(f"max_repeats: {max_repeats!r}; allowed: a whole number from 1")
     if not deadline > 0:
         raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
-    store = Store(store and store.root, launcher)
-    known = {} if force else store.look_up(sweep)
-    missing = [trial for trial in sweep if trial not in known]
-    if launcher == "local":  # elsewhere the image has them
-        for dataset in sorted({trial.dataset for trial in missing}):
-            datasets.verify(dataset)
-    new: dict[Trial, Run] = {}
-    failures = list(_run_missing(missing, launcher, store, force, deadline, on_event, new))
-    if failures:
-        raise SweepFailed(
-            f"{len(failures)} of {len(missing)} trials failed; what finished is kept, and the "
-            f"next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
-        )
-    found = known | new
-    return Results([found[trial] for trial in sweep], _note(known, new))
 
 
-def _note(known: Mapping[Trial, Run], new: Mapping[Trial, Run]) -> str:
-    """Say in a line how many trials have been run and re-used, and how many have no rate."""
-    runs = [*known.values(), *new.values()]
-    diverged = sum(not run.finished for run in runs)
-    overloaded = sum(bool(run.record.get("overloaded")) for run in runs)
-    said = [f"{len(new)} run", f"{len(known)} re-used"]
-    if diverged:
-        said.append(f"{diverged} without a result (diverged)")
-    if overloaded:
-        said.append(f"{overloaded} without a rate (other programs kept the machine busy)")
-    return f"{len(runs)} trial{'s' * (len(runs) != 1)}: {', '.join(said)}"
+# --- which trials, in which order -----------------------------------------------------------
 
 
-def _run_missing(
-    missing: Sequence[Trial],
-    launcher: str,
-    store: Store,
-    force: bool,
-    deadline: float,
-    on_event: OnEvent | None,
-    new: dict[Trial, Run],
-) -> Iterator[TrialFailed]:
-    """Run trials and put their runs in `new`; yield the errors of those that failed."""
-    if not missing:
-        return
-    with ExitStack() as stack:
-        kind = SweepProgress if launcher == "local" else ClusterProgress
-        progress = stack.enter_context(kind(missing))
-        runner = stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+def _setting(trial: Trial) -> Trial:
+    """Return what repeats have in common: all but the seed."""
+    return trial.replace(seed=1)
 
-        def run(trial: Trial) -> None:
-            def show(event: Event | Notice) -> None:
-                progress.event(trial, event)
-                if on_event is not None:
-                    on_event(event)
 
-            progress.begin(trial)
+def _in_rounds(sweep: Sequence[Trial], trials: Iterable[Trial]) -> list[Trial]:
+    """Return trials of a sweep in rounds: the first repeat of each setting, then the second, ...
+
+    Within a round those of a framework follow each other.
+    """
+    repeats: Counter[Trial] = Counter()
+    place = {}
+    frameworks = list(dict.fromkeys(trial.framework for trial in sweep))
+    for trial in sweep:
+        place[trial] = repeats[_setting(trial)], frameworks.index(trial.framework)
+        repeats[_setting(trial)] += 1
+    return sorted(trials, key=place.__getitem__)
+
+
+def _more_repeats(
+    trials: Sequence[Trial], runs: Mapping[Trial, Run], precision: float | None, most: int
+) -> list[Trial]:
+    """Return the next repeat of each setting whose throughput is not known precisely enough.
+
+    Not of those with a trial that failed or diverged. And where the last run found the machine
+    busy, even twice, another would not fare better: the next call measures that one anew.
+    """
+    if precision is None:
+        return []
+    settings: dict[Trial, list[Trial]] = {}
+    for trial in trials:
+        settings.setdefault(_setting(trial), []).append(trial)
+    more = []
+    for repeats in settings.values():
+        found = [runs.get(trial) for trial in repeats]
+        if len(found) >= most or not all(run and run.finished for run in found):
+            continue
+        if not found[-1].overloaded and not _is_precise(found, precision):
+            more.append(repeats[-1].replace(seed=1 + max(trial.seed for trial in repeats)))
+    return more
+
+
+def _is_precise(runs: Iterable[Run], precision: float) -> bool:
+    rates = [run.window.samples_per_second for run in runs if not run.overloaded]
+    if len(rates) < FEWEST_REPEATS:
+        return False
+    return analysis.geometric_interval(rates).half_width <= precision
+
+
+# --- running them ---------------------------------------------------------------------------
+
+
+class _Once:
+    """Runs each trial that is called for, unless somebody else has done so meanwhile."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        store: Store,
+        force: bool,
+        progress: SweepProgress,
+        on_event: OnEvent | None,
+        known: dict[Trial, Run],
+        new: dict[Trial, Run],
+    ) -> None:
+        self.launcher, self.store, self.force = launcher, store, force
+        self.progress, self.on_event = progress, on_event
+        self.known, self.new = known, new
+
+    def __call__(self, trial: Trial) -> None:
+        """Run one trial and keep what came of it."""
+
+        def show(event: Event | Notice) -> None:
+            self.progress.event(trial, event)
+            if self.on_event is not None:
+                self.on_event(event)
+
+        with self.progress.trial(trial) as course:
+            waits = Waiting("another sweep that runs this very trial")
+            with self.store.claim(trial, lambda: show(waits)) as scratch:
+                run = None if self.force else self.store.find(trial)
+                if run and not run.overloaded:
+                    self.known[trial], course.state = run, REUSED
+                else:
+                    run = self.new[trial] = self._run(trial, scratch, show)
+                    course.state = DONE if run.finished else run.record["status"]
+
+    def _run(self, trial: Trial, scratch: Path, show: OnEvent) -> Run:
+        retries = OVERLOAD_RETRIES
+        while True:
+            common = {"machine": provenance.machine(), "revision": provenance.revision()}
             try:
-                new[trial] = _run(trial, runner, store, force, show)
-            finally:
-                progress.end(trial)
+                record = common | self.launcher.run(trial, scratch, show)
+                record["status"] = "finished"
+                if Run(trial, scratch, record).overloaded and retries:
+                    retries -= 1
+                    show(Retrying("other programs kept the machine busy"))
+                    _empty(scratch)
+                    continue
+                return self.store.keep(trial, scratch, record)
+            except TrialDiverged as error:
+                return self.store.keep(trial, scratch, common | _status("diverged", error))
+            except (TrialFailed, RunError, analysis.MetricError) as error:
+                kept = self.store.keep(trial, scratch, common | _status("failed", error))
+                kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
+                raise kind(f"{error}\n(all it printed: {kept.directory})") from error
 
-        yield from _run_all(missing, run, runner)
+
+def _status(status: str, error: Exception) -> dict[str, str]:
+    return {"status": status, "error": str(error)}
+
+
+def _empty(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.mkdir()
 
 
 def _run_all(
@@ -192,37 +331,3 @@ def _run_all(
         except BaseException:
             launcher.stop()
             raise
-
-
-def _run(
-    trial: Trial, launcher: Launcher, store: Store, force: bool, on_event: OnEvent
-) -> Run:
-    """Run one trial and keep what came of it."""
-    with store.claim(trial) as scratch:
-        if not force and (run := store.find(trial)):
-            return run  # somebody else has run it meanwhile
-        retries = OVERLOAD_RETRIES
-        while True:
-            common = {"machine": provenance.machine(), "revision": provenance.revision()}
-            try:
-                record = common | launcher.run(trial, scratch, on_event)
-                if record.get("overloaded") and retries:
-                    retries -= 1
-                    _empty(scratch)
-                    continue
-                return store.keep(trial, scratch, record | {"status": "finished"})
-            except TrialDiverged as error:
-                return store.keep(trial, scratch, common | _status("diverged", error))
-            except (TrialFailed, RunError) as error:
-                kept = store.keep(trial, scratch, common | _status("failed", error))
-                kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
-                raise kind(f"{error}\n(all it printed: {kept.directory})") from error
-
-
-def _status(status: str, error: Exception) -> dict[str, str]:
-    return {"status": status, "error": str(error)}
-
-
-def _empty(directory: Path) -> None:
-    shutil.rmtree(directory)
-    directory.mkdir()

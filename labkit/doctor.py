@@ -17,11 +17,10 @@ import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-from labkit.replicas.cores import count
+from labkit.replicas import cgroups
+from labkit.replicas.cores import count, usable
 
-CGROUP = Path("/sys/fs/cgroup")  # a container's limits, in version 2
 IMPORT_SECONDS = 120
 _GB = 1e9
 _FRAMEWORKS_GB = 1.5  # the warm processes of both frameworks, and a notebook's kernel
@@ -119,24 +118,28 @@ def system() -> Check:
 
 
 def cores() -> Check:
-    """Check how many cores this process may use, which bounds what can be measured."""
-    mine, there = os.sched_getaffinity(0), os.cpu_count()
-    usable = count(mine)
-    found = str(usable)
-    if usable < len(mine):
+    """Check how many workers can have a core each, which bounds what can be measured, and why."""
+    mine, there, cores = os.sched_getaffinity(0), os.cpu_count(), usable()
+    found, limits = str(cores), []
+    if cores == count(mine) < len(mine):
         found += f", with {len(mine)} hardware threads"
     if len(mine) < there:
-        found += f" ({len(mine)} of {there} processors: CPU affinity)"
-    quota, period = _cgroup("cpu.max", "max 100000").split()
-    if quota != "max" and int(quota) < usable * int(period):
+        limits.append(f"CPU affinity: {len(mine)} of {there} processors")
+    quota = cgroups.cpu_quota()
+    if quota and quota.cores < count(mine):
+        limits.append(f"cgroup quota: the time of {quota.cores:g} of {count(mine)} cores")
+    if limits:
+        found += f" ({'; '.join(limits)})"
+    if quota and quota.cores < count(mine):
         return Check(
             "cores",
             None,
-            f"{found}, for {int(quota) / int(period):g} cores' time (cgroup quota)",
-            "Processes pause when the quota is spent, which disturbs what is measured. Lift it, "
-            "or give whole cores instead (docker run --cpuset-cpus).",
+            found,
+            "Processes pause when the quota is spent, which disturbs what is measured, and trials "
+            f"that need more than {cores} count as oversubscribed. Lift it, or give whole cores "
+            "instead (docker run --cpuset-cpus).",
         )
-    if usable == 1:
+    if cores == 1:
         return Check(
             "cores", None, found, "Workers share the one core: no scaling can be measured."
         )
@@ -144,7 +147,8 @@ def cores() -> Check:
         "cores",
         True,
         found,
-        f"Up to {usable} workers are measured as scaling; more share cores, and are marked so.",
+        f"Up to {cores} workers and dedicated servers are measured as scaling; more share cores, "
+        "and are marked so.",
     )
 
 
@@ -154,10 +158,9 @@ def memory() -> Check:
 
     there = psutil.virtual_memory()
     free, total = there.available, there.total
-    limit = _cgroup("memory.max", "max")
-    if limit != "max" and int(limit) < total:
-        total = int(limit)
-        free = min(free, total - int(_cgroup("memory.current", "0")))
+    limit, used = cgroups.memory() or (total, 0)
+    if limit < total:
+        total, free = limit, min(free, limit - used)
     workers = max(0, int((free / _GB - _FRAMEWORKS_GB) / _WORKER_GB))
     found = f"{free / _GB:.1f} GB free of {total / _GB:.1f} GB, enough for about {workers} workers"
     if workers < 2:
@@ -302,11 +305,3 @@ def framework(name: str, modules: tuple[str, ...]) -> Check:
         )
     why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return Check(name, False, f"cannot be imported: {why}", "Make the environment: make setup")
-
-
-def _cgroup(name: str, default: str) -> str:
-    """Return a limit of the container that this runs in."""
-    try:
-        return (CGROUP / name).read_text(encoding="ascii").strip()
-    except OSError:
-        return default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
+import json
 import platform
 import subprocess
 from pathlib import Path
@@ -13,18 +13,50 @@ import psutil
 
 from labkit.replicas import cores
 from labkit.settings import REPOSITORY
+from labkit.trials.frameworks import FRAMEWORKS
+
+_VERSIONS = """
+import json, platform, sys
+from importlib import metadata
+
+versions = {"python": platform.python_version()}
+for name, package in json.loads(sys.argv[1]).items():
+    try:
+        versions[name] = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(versions))
+"""
 
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Return host, processor, cores this process may use, memory in bytes, and system."""
+    """Return host, processor, cores that workers can have, memory in bytes, and system."""
     return {
         "host": platform.node(),
         "cpu_model": _cpu_model(),
-        "cores": cores.count(os.sched_getaffinity(0)),
+        "cores": cores.usable(),
         "memory": psutil.virtual_memory().total,
         "system": platform.platform(),
     }
+
+
+@functools.cache
+def versions(framework: str) -> dict[str, str]:
+    """Return what a framework's replicas would run on here: of Python, numpy and the framework.
+
+    It is asked of the environment, without an import; what cannot be found out is left out.
+    """
+    row = FRAMEWORKS[framework]
+    packages = {"numpy": "numpy", row.name: row.package or row.name}
+    try:
+        told = subprocess.run(
+            [row.python, "-c", _VERSIONS, json.dumps(packages)],
+            capture_output=True, text=True, check=True, timeout=30,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return json.loads(told.stdout)
 
 
 @functools.cache

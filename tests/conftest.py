@@ -7,11 +7,13 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis
+import made_runs
 import pytest
 from processes import Labkit
 
-from labkit import campaign
+from labkit import campaign, provenance
 from labkit.datasets import DATASETS, fetch
+from labkit.launchers import load
 from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.replicas import cores
 from labkit.runs import Store
@@ -59,6 +61,14 @@ def own_directories(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True)
+def made_machine(request, monkeypatch):
+    """Have unit tests run on the machine that made-up runs are of, with their versions."""
+    if request.node.get_closest_marker("unit"):
+        monkeypatch.setattr(provenance, "machine", lambda: made_runs.MACHINE)
+        monkeypatch.setattr(provenance, "versions", made_runs.versions)
+
+
 @pytest.fixture
 def hardware_threads(tmp_path, monkeypatch):
     """Have a machine of eight processors that are four cores: 0 and 1, 2 and 3, and so on."""
@@ -102,6 +112,7 @@ def store(tmp_path):
 def once(monkeypatch):
     """Have trials run once even where something else keeps the machine busy."""
     monkeypatch.setattr(campaign, "OVERLOAD_RETRIES", 0)
+    monkeypatch.setattr(load, "is_overloaded", lambda own, other, cores: False)
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ RECORD = {
 }
 
 
+def versions(framework):
+    """Return the versions that replicas tell."""
+    return {"python": "3.11.0", framework: "1.0"}
+
+
 def trial(**values):
     """Return a small trial; LeNet with two workers, if not told otherwise."""
     small = {
@@ -52,9 +57,8 @@ def events(trial, role, index, boot=1000.0):
         who = {"role": role, "index": index}
         numbered.append({"seq": len(numbered), "t": boot + t, **who, "kind": kind} | fields)
 
-    versions = {"python": "3.11.0", trial.framework: "1.0"}
     add(0, "start", trial=trial.identity, **trial.sums, pid=1, cpu=0.0,
-        versions=versions)  # fmt: skip
+        versions=versions(trial.framework))  # fmt: skip
     add(1, "ready", cpu=1.0)
     if role == "worker":
         add(2, "barrier", cpu=1.5)

@@ -13,7 +13,7 @@ import psutil
 REPOSITORY = Path(__file__).parents[1]
 
 
-def eventually(condition, seconds=10):
+def eventually(condition, seconds=60):
     """Wait until something holds; fail if it does not within some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -21,7 +21,7 @@ FLOORS = (
     ("replicas",),
     ("datasets",),
     ("trials",),
-    ("provenance", "analysis"),
+    ("provenance", "analysis", "prediction"),
     ("runs",),
     ("launchers",),
     ("progress",),

@@ -38,7 +38,9 @@ def test_the_face_is_on_the_page():
 
 
 def words_of(group, names=("labkit",)):
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from words_of(command, (*names, name))
         else:

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from made_cgroups import Hierarchies, limit
 
 from labkit import doctor
 from labkit.doctor import Check
+from labkit.replicas import cgroups
 
 pytestmark = pytest.mark.unit
 
@@ -33,7 +35,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(doctor, "CGROUP", tmp_path)
+    monkeypatch.setattr(cgroups, "PROC", tmp_path / "nowhere")
     return monkeypatch
 
 
@@ -96,9 +98,9 @@ def test_a_busy_machine_is_noted(machine):
 
 
 def test_cores_bound_what_is_measured(machine):
-    assert "Up to 8 workers" in doctor.cores().advice
+    assert "Up to 8 workers and dedicated servers" in doctor.cores().advice
     machine.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert "2 of 8 processors" in doctor.cores().found
+    assert "CPU affinity: 2 of 8 processors" in doctor.cores().found
     assert "Up to 2 workers" in doctor.cores().advice
     machine.setattr(os, "sched_getaffinity", lambda _: {3})
     assert doctor.cores().ok is None
@@ -109,14 +111,23 @@ def test_hardware_threads_are_not_cores(machine, hardware_threads):
     assert check.found == "4, with 8 hardware threads" and "Up to 4 workers" in check.advice
 
 
-def test_the_limits_of_a_container_count(machine, tmp_path):
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
+def test_what_limits_the_cores_is_said(machine, tmp_path):
+    group = Hierarchies(tmp_path, machine).mount()
+    limit(group, cpu__max="250000 100000")
     check = doctor.cores()
-    assert check.ok is None and "1.5 cores' time" in check.found
-    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert check.ok is None and check.found == "2 (cgroup quota: the time of 2.5 of 8 cores)"
+    assert "more than 2 count as oversubscribed" in check.advice
+    machine.setattr(os, "sched_getaffinity", lambda _: {3, 5, 6})
+    assert doctor.cores().found == (
+        "2 (CPU affinity: 3 of 8 processors; cgroup quota: the time of 2.5 of 3 cores)"
+    )
+    limit(group, cpu__max="max 100000")
     assert doctor.cores().ok is True
-    (tmp_path / "memory.max").write_text("2000000000\n")
-    (tmp_path / "memory.current").write_text("500000000\n")
+
+
+def test_the_memory_of_a_container_counts(machine, tmp_path):
+    group = Hierarchies(tmp_path, machine).mount()
+    limit(group, memory__max=2_000_000_000, memory__current=500_000_000)
     check = doctor.memory()
     assert check.ok is None and "of 2.0 GB, enough for about 0 workers" in check.found
 

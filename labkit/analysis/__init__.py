@@ -8,11 +8,23 @@ from labkit.analysis.equations import (
     perplexity,
     speedup,
 )
-from labkit.analysis.intervals import Interval, interval, speedup_interval
-from labkit.analysis.scaling import configuration, speedups, summarise
+from labkit.analysis.intervals import (
+    Interval,
+    geometric_interval,
+    interval,
+    speedup_interval,
+)
+from labkit.analysis.scaling import (
+    CIRCUMSTANCES,
+    configuration,
+    settled,
+    speedups,
+    summarise,
+)
 from labkit.analysis.window import Progress, Window, window
 
 __all__ = [
+    "CIRCUMSTANCES",
     "Interval",
     "MetricError",
     "Progress",
@@ -21,8 +33,10 @@ __all__ = [
     "batches_per_second",
     "configuration",
     "entropy",
+    "geometric_interval",
     "interval",
     "perplexity",
+    "settled",
     "speedup",
     "speedup_interval",
     "speedups",

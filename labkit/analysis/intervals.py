@@ -32,9 +32,42 @@ class Interval:
     high: float
     n: int
 
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval as a share of the mean."""
+        return (self.high - self.low) / 2 / self.mean
 
-def interval(values: ArrayLike, level: float = 0.95) -> Interval:
+
+def interval(values: ArrayLike, level: float = 0.95, least: float = -math.inf) -> Interval:
     """Return the mean of repeats with its confidence interval, from Student's t.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        One per repeat.
+    level : float
+        Of confidence.
+    least : float
+        The least value that the quantity can have: there the interval ends.
+
+    Raises
+    ------
+    MetricError
+        If there are no values, or one is not a finite number.
+    """
+    mean, square_error, n = _mean("values", values)
+    half = _quantile(level, n - 1) * math.sqrt(square_error) if n > 1 else math.nan
+    low = mean - half
+    return Interval(mean, least if low < least else low, mean + half, n)
+
+
+def geometric_interval(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the geometric mean of repeats with its confidence interval, of a positive quantity.
+
+    Rates and times cannot be negative and scatter by factors rather than by amounts, so the
+    interval is taken of the logarithms, from Student's t, and its ends are exponentiated
+    (J. M. Bland and D. G. Altman, "Transformations, means, and confidence intervals", BMJ 312,
+    1996). It lies above zero, and that of a time per epoch is that of the rate turned over.
 
     Parameters
     ----------
@@ -46,11 +79,11 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     Raises
     ------
     MetricError
-        If there are no values, or one is not a finite number.
+        If there are no values, or one is not a positive number.
     """
-    mean, square_error, n = _mean("values", values)
+    mean, square_error, n = _mean("values", _logs("values", values))
     half = _quantile(level, n - 1) * math.sqrt(square_error) if n > 1 else math.nan
-    return Interval(mean, mean - half, mean + half, n)
+    return Interval(math.exp(mean), _exp(mean - half), _exp(mean + half), n)
 
 
 def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0.95) -> Interval:
@@ -80,8 +113,7 @@ def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0
     """
     means, square_errors, counts = [], [], []
     for name, values in (("rates", rates), ("rates_of_one", rates_of_one)):
-        values = np.array([positive(name, float(value)) for value in np.ravel(values)])
-        mean, square_error, n = _mean(name, np.log(values))
+        mean, square_error, n = _mean(name, _logs(name, values))
         means.append(mean)
         square_errors.append(square_error)
         counts.append(n)
@@ -94,7 +126,17 @@ def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0
             parts = zip(square_errors, counts, strict=True)
             freedom = square_error**2 / sum(part**2 / (n - 1) for part, n in parts)
             half = _quantile(level, freedom) * math.sqrt(square_error)
-    return Interval(math.exp(ratio), math.exp(ratio - half), math.exp(ratio + half), min(counts))
+    return Interval(math.exp(ratio), _exp(ratio - half), _exp(ratio + half), min(counts))
+
+
+def _logs(name: str, values: ArrayLike) -> np.ndarray:
+    return np.log([positive(name, float(value)) for value in np.ravel(values)])
+
+
+def _exp(value: float) -> float:
+    """Return the exponential; infinity where it is too large for a number."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(value))
 
 
 def _mean(name: str, values: ArrayLike) -> tuple[float, float, int]:

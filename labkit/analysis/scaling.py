@@ -6,22 +6,53 @@ import math
 from typing import TYPE_CHECKING
 
 from labkit.analysis.equations import MetricError
-from labkit.analysis.intervals import Interval, interval, speedup_interval
+from labkit.analysis.intervals import (
+    Interval,
+    geometric_interval,
+    interval,
+    speedup_interval,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+POSITIVE = frozenset(
+    {
+        "batches_per_second", "samples_per_second", "inference_per_second", "epoch_s",
+        "duration_s", "window_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "perplexity",
+    }
+)  # fmt: skip
+"""Columns of rates, times and the like, which are averaged as `geometric_interval` does."""
+
+
+CIRCUMSTANCES = ("host", "cpu_model", "cores", "code", "versions")
+"""Columns of a table of trials that say where and with what each was run."""
 
 
 def configuration(table: pd.DataFrame) -> list[str]:
     """Return the columns of a table of trials that tell configurations, not repeats, apart.
 
-    These are all fields of a trial but its seed, and whether its workers had to share cores:
-    what was measured one way is never averaged with what was measured the other way.
+    These are all fields of a trial but its seed, where and with what it was run, and whether its
+    workers had to share cores: what differs in any of them is never averaged.
     """
     from labkit.trials import Trial
 
-    fields = (*Trial.model_fields, "launcher", "oversubscribed")
+    fields = (*Trial.model_fields, "launcher", *CIRCUMSTANCES, "oversubscribed")
     return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]
+
+
+def settled(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which runs that ended before they told their versions have the others'.
+
+    Where all others of the same framework agree, that is: a failed repeat belongs beside those
+    that did not fail.
+    """
+    if not {"framework", "versions"} <= set(table):
+        return table
+    known = table["versions"].where(table["versions"] != "")
+    by = known.groupby(table["framework"])
+    only = by.transform("first").where(by.transform("nunique") == 1)
+    return table.assign(versions=known.fillna(only).fillna(""))
 
 
 def summarise(
@@ -42,7 +73,8 @@ def summarise(
     -------
     DataFrame
         One row per configuration, sorted: its columns, then ``mean``, ``low``, ``high``, and
-        ``n``, the number of repeats that yielded a number. Without any, the three are NaN.
+        ``n``, the number of repeats that yielded a number. Without any, the three are NaN. The
+        mean of a rate or a time is the geometric one; no interval reaches below zero.
 
     Raises
     ------
@@ -52,11 +84,16 @@ def summarise(
     import pandas as pd
 
     _need(table, metric, "framework")
-    by = configuration(table)
+    table, by = settled(table), configuration(table)
     rows = []
     for key, group in _groups(table, by):
         values = group[metric].dropna().to_numpy(float)
-        found = interval(values, level) if values.size else _NOTHING
+        if not values.size:
+            found = _NOTHING
+        elif metric in POSITIVE:
+            found = geometric_interval(values, level)
+        else:
+            found = interval(values, level, least=0.0 if values.min() >= 0 else -math.inf)
         rows.append((*key, *_row(found)))
     return pd.DataFrame(rows, columns=[*by, "mean", "low", "high", "n"])
 
@@ -66,8 +103,8 @@ def speedups(
 ) -> pd.DataFrame:
     """Compare each configuration's throughput with that of the same with one worker.
 
-    Oversubscribed configurations are left out: with more workers than cores a machine cannot show
-    how a job scales.
+    Oversubscribed configurations are left out: with fewer cores than workers and servers need, a
+    machine cannot show how a job scales.
 
     Parameters
     ----------
@@ -94,7 +131,7 @@ def speedups(
     import pandas as pd
 
     _need(table, metric, "framework", "workers", "oversubscribed")
-    by = configuration(table)
+    table, by = settled(table), configuration(table)
     # Servers come with the workers in some frameworks, so they do not tell two curves apart.
     same = [column for column in by if column not in ("workers", "servers")]
     rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,6 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +22,7 @@ from labkit.book.plan import BookError
 from labkit.book.render import keep
 from labkit.book.status import StatusLine
 from labkit.launchers.local.warm import Program
+from labkit.progress import Tally
 from labkit.settings import PROGRESS, WARM
 
 if TYPE_CHECKING:
@@ -43,13 +44,18 @@ class NotebookRunner:
         A private directory for connections and progress.
     warm : Path
         The directory of the warm processes, in which there is one for kernels.
-    echo : callable
-        Prints a line.
+    status : StatusLine
+        Shows how far a notebook is.
+
+    Attributes
+    ----------
+    tally : Tally
+        What came of the trials of all notebooks that have been run.
     """
 
-    def __init__(self, scratch: Path, warm: Path, echo: Callable[[str], object]) -> None:
-        self.scratch, self.warm = scratch, warm
-        self.status = StatusLine(echo)
+    def __init__(self, scratch: Path, warm: Path, status: StatusLine) -> None:
+        self.scratch, self.warm, self.status = scratch, warm, status
+        self.tally = Tally()
 
     def run(self, page: Page, label: str) -> None:
         """Run a notebook, render it, and put its page in place.
@@ -71,6 +77,7 @@ class NotebookRunner:
         (page.unfinished / "figures").mkdir(parents=True)
         progress = self.scratch / "progress"
         progress.write_text("")
+        self.status.begin(label)
         kernels: list[Any] = []
         begun = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
@@ -78,7 +85,7 @@ class NotebookRunner:
             executed = pool.submit(self._execute, page, kernels)
             try:
                 while not executed.done():
-                    self.status.show(label, progress)
+                    self.status.show(progress)
                     time.sleep(0.2)
             except BaseException:
                 _end(kernels, executed, GRACE if page.launcher != "local" else 0.0)
@@ -89,7 +96,12 @@ class NotebookRunner:
             notebook = executed.result()
         except Exception as error:
             raise BookError(_failure(page, error)) from error
-        keep(page, notebook, inputs, time.monotonic() - begun)
+        tally = Tally()
+        for line in progress.read_text().splitlines():
+            if found := json.loads(line).get("tally"):
+                tally.add(Tally.read(found))
+        self.tally.add(tally)
+        keep(page, notebook, inputs, time.monotonic() - begun, sorted(tally.overloaded))
 
     def _execute(self, page: Page, kernels: list[Any]) -> NotebookNode:
         import papermill

@@ -48,7 +48,5 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
         ("steps", results.steps),
         ("evals", results.evals),
     ):
-        # the machine is described by its processor, not by its name
-        table = table.drop(columns="host", errors="ignore")
         table.to_parquet(destination / f"{name}.parquet", index=False)
     return destination

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
-def keep(page: Page, notebook: NotebookNode, inputs: str, seconds: float) -> None:
+def keep(
+    page: Page, notebook: NotebookNode, inputs: str, seconds: float, without_rate: Sequence[str]
+) -> None:
     """Render an executed notebook and put it, with its figures, where they stay.
 
     Parameters
@@ -30,6 +33,8 @@ def keep(page: Page, notebook: NotebookNode, inputs: str, seconds: float) -> Non
         The page's `Page.inputs` when it was begun.
     seconds : float
         That it took.
+    without_rate : sequence of str
+        The runs of its trials whose rates are missing.
     """
     import nbformat
 
@@ -38,6 +43,7 @@ def keep(page: Page, notebook: NotebookNode, inputs: str, seconds: float) -> Non
         "inputs": inputs,
         "finished": time.strftime("%Y-%m-%d %H:%M"),
         "seconds": round(seconds, 1),
+        "without_rate": list(without_rate),
         "revision": provenance.revision(),
         "machine": {k: v for k, v in provenance.machine().items() if k != "host"},
         "figures": _figures(notebook),
@@ -125,7 +131,7 @@ def index(pages: list[Page], failed: list[Page]) -> str:
                 "title": page.title,
                 "record": record,
                 "failed": page in failed,
-                "stale": record and not page.is_up_to_date(),
+                "stale": record and page.is_stale(),
                 "notes": _notes(some),
             }
             for page, record, some in zip(pages, records, rows, strict=True)
@@ -141,12 +147,14 @@ def _notes(trials: list[dict[str, str]]) -> list[str]:
     """Say how many trials a page shows, and honestly what they cannot tell."""
     lost = [row["status"] for row in trials if row["status"] != "finished"]
     disturbed = [row for row in trials if row["overloaded"] == "True"]
+    unjudged = [r for r in trials if r["status"] == "finished" and not r["overloaded"]]
     # of a page that was made before the column was renamed
     shared = [r for r in trials if "True" in (r.get("oversubscribed"), r.get("time_shared"))]
     counts = {
         "trials": len(trials),
         f"without a result ({', '.join(sorted(set(lost)))})": len(lost),
         "without a rate (other programs kept the machine busy)": len(disturbed),
-        "oversubscribed (more workers than cores: no scaling)": len(shared),
+        "not judged (too short to tell whether other programs held them up)": len(unjudged),
+        "oversubscribed (more workers and servers than cores: no scaling)": len(shared),
     }
     return [f"{count} {what}" for what, count in counts.items() if count]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from labkit import datasets
 from labkit.book.notebook import KERNEL, NotebookRunner
-from labkit.book.pages import Page
+from labkit.book.pages import Page, changed
 from labkit.book.plan import BookError, home, parameters, plan, select
 from labkit.book.render import index, write
+from labkit.book.status import StatusLine
 from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
@@ -29,10 +30,11 @@ def reproduce(
     only: Iterable[str] = (),
     launcher: str = "local",
     force: bool = False,
+    quiet: bool = False,
     echo: Callable[[str], object] = print,
     notebooks: Path = NOTEBOOKS,
 ) -> Path:
-    """Run and render the notebooks whose inputs have changed.
+    """Run and render the notebooks whose inputs have changed, or that lack the rate of a trial.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ def reproduce(
         Where trials run: ``local`` or ``kubernetes``.
     force : bool
         Run notebooks even if nothing has changed. Trials that have finished are not run again.
+    quiet : bool
+        Say only what came of it in the end, and what has failed.
     echo : callable
         Prints one line.
     notebooks : Path
@@ -60,28 +64,33 @@ def reproduce(
         Before anything starts, if the profile does not fit the notebooks; at the end, if some
         have failed. Those that have not are kept.
     """
+    say: Callable[[str], object] = (lambda line: None) if quiet else echo
     pages = plan(profile, launcher, notebooks)
     chosen = select(pages, only)
+    if names := changed(chosen):
+        say(f"differs from what is committed, and is used as it is now: {', '.join(names)}")
     due = [page for page in chosen if force or not page.is_up_to_date()]
     front_page = home(profile, launcher) / "index.html"
     if len(due) < len(chosen):
-        echo(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
+        say(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
     if not due and front_page.exists():
         echo(f"see {front_page}")
         return front_page
 
     failures: list[Page] = []
-    with _prepare(due, echo) as runner:
+    write(front_page, index(pages, failures))  # or there is no room for any of it
+    with _prepare(due, say, StatusLine(echo, quiet)) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"
             begun = time.monotonic()
             try:
                 runner.run(page, label)
-                echo(f"{label}: {time.monotonic() - begun:.0f} s")
+                say(f"{label}: {time.monotonic() - begun:.0f} s")
             except BookError as error:
                 failures.append(page)
                 echo(f"{label}: {error}\n")
             write(front_page, index(pages, failures))
+        echo(str(runner.tally))
     if failures:
         names = ", ".join(page.name for page in failures)
         raise BookError(
@@ -93,7 +102,9 @@ def reproduce(
 
 
 @contextmanager
-def _prepare(due: list[Page], echo: Callable[[str], object]) -> Iterator[NotebookRunner]:
+def _prepare(
+    due: list[Page], echo: Callable[[str], object], status: StatusLine
+) -> Iterator[NotebookRunner]:
     """Fetch the data and import the frameworks that these pages name, once for all of them.
 
     Gives what runs their notebooks.
@@ -115,7 +126,7 @@ def _prepare(due: list[Page], echo: Callable[[str], object]) -> Iterator[Noteboo
             programs = [*(Program.trainer(FRAMEWORKS[name]) for name in names), KERNEL]
             for connection in pool.map(warm.connect, programs, [1] * len(programs)):
                 connection.close()
-            yield NotebookRunner(scratch, warm.directory, echo)
+            yield NotebookRunner(scratch, warm.directory, status)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

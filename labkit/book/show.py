@@ -50,8 +50,7 @@ def show(figure: str | Figure, results: Any, name: str | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(os.environ.get(settings.FIGURES) or scratch)
         _, png = save(figure, folder / name)
-        table = tables(results).table.drop(columns="host", errors="ignore")
-        table.to_csv(folder / f"{name}.csv", index=False)
+        tables(results).table.to_csv(folder / f"{name}.csv", index=False)
         number, _, title = title_of(figure).partition(" ")
         alt = f"{name} {title}" if name.startswith(number) else title_of(figure)
         display(Image(png.read_bytes(), width=640, alt=alt, metadata={"figure": name}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,37 +9,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import ListCommand, launcher_option
 from labkit.cli.results import read_table
+from labkit.cli.selection import selected, selection_options
+from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
-from labkit.trials import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from labkit.figures import Tables
 
 KINDS = ("throughput", "speedup", "epoch-time", "learning-curve")
 """The general figures, for anybody's trials."""
 
 
-def selection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each field of a trial: the values of those to show."""
-    for name in reversed(Trial.model_fields):
-        command = click.option(
-            f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE,...",
-            help="Only trials with one of these.",
-        )(command)  # fmt: skip
-    return command
-
-
 @main.command(
+    cls=ListCommand,
     epilog="""\b
 examples:
   labkit figure 6.3                     of the thesis, from all runs of this machine
   labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
   labkit figure 6.1b-initializer --reference   from the published ones
   labkit figure 6.3 --batch-size 64     as in the thesis but for its batch size
-  labkit figure throughput --model lenet5 --batch-size 128,256 --panels batch_size
+  labkit figure throughput --model lenet5 --batch-size 128 256 --panels batch_size
   labkit figure learning-curve --framework mxnet --x t --output curve.svg"""
 )
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
@@ -70,9 +63,10 @@ def figure(
     for name in ("lines", "panels"):
         if name in style:
             style[name] = style[name].replace("-", "_").split(",")
-    wanted = {name: ",".join(texts).split(",") for name, texts in options.items() if texts}
 
     from labkit import figures
+    from labkit.analysis import MetricError
+    from labkit.runs.selection import in_word
     from labkit.thesis.figures import draw
 
     general = which in KINDS
@@ -80,16 +74,25 @@ def figure(
         _check(which, style)
     elif profile:
         raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
-    chosen = _trials(which, profile, reference, launcher, wanted)
+    chosen = _trials(which, profile, reference, launcher, options)
     try:
         if general:
             drawn = getattr(figures, which.replace("-", "_"))(chosen, **style)
         else:
             drawn = draw(which, chosen)
     except figures.AmbiguousFigure as error:
-        option = f"--{error.column.replace('_', '-')} {error.values[0]}"
-        more = f", and --lines {error.column} draws a line for each" if general else ""
-        raise LabkitError(f"{error.found}; {option} keeps one of them{more}") from None
+        option = f"--{error.column.replace('_', '-')}"
+        ways = [f"{option} {in_word(value)}" for value in error.values]
+        ways += [f"--lines {error.column} (a line for each)"] * general
+        raise LabkitError(f"{error.found}; choose: {', or '.join(ways)}") from None
+    except MetricError as error:
+        fewest = in_word(chosen.table["servers"].min())
+        raise LabkitError(f"{error} (--servers {fewest})") from None
+    if drawn.empty:
+        raise LabkitError(
+            f"{which}: there is nothing to draw, as {drawn.empty}; measured so far:\n"
+            f"{short(chosen.table, width=terminal_width() or 80)}"
+        )
     formats = ["svg", "png"]
     if output.suffix in (".svg", ".png"):
         output, formats = output.with_suffix(""), [output.suffix[1:]]
@@ -100,24 +103,36 @@ def figure(
 
 
 def _trials(
-    which: str, profile: str | None, reference: bool, launcher: str, wanted: dict[str, list[str]]
-) -> Any:
+    which: str,
+    profile: str | None,
+    reference: bool,
+    launcher: str,
+    options: dict[str, tuple[str, ...]],
+) -> Tables:
     """Return the trials that a figure is to show, of those that were kept or published."""
     from labkit.book.plan import home
-    from labkit.figures import Tables, select
+    from labkit.figures import Tables
+    from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
     source = _Source(reference, launcher)
     table = source.table
-    if which in KINDS:
-        pass
-    elif profile or reference:
+    if which not in KINDS and (profile or reference):
         shown = home(profile, launcher) if profile else REFERENCE
         table = table[table["trial"].isin(_shown_in(shown, which))]
-    else:
-        table = as_in_the_thesis(which, table, but=wanted)
-    values = {name: _values(table[name], texts) for name, texts in wanted.items()}
-    return select(Tables(table, source), **values)
+    table = selected(table, options)
+    if not (which in KINDS or profile or reference):
+        but = [name for name, values in options.items() if values]
+        kept = as_in_the_thesis(which, table, [*but, "eval_samples"])
+        table = as_in_the_thesis(which, table, but)
+        if len(table) < len(kept):
+            others = kept.loc[~kept["trial"].isin(table["trial"]), "eval_samples"]
+            click.echo(
+                f"labkit: {which} shows the {len(table)} trials with --eval-samples 0, as its "
+                f"notebook does; {len(others)} more have {in_words(there(others))}",
+                err=True,
+            )
+    return Tables(table.reset_index(drop=True), source)
 
 
 def _check(number: str, style: dict[str, Any]) -> None:
@@ -155,16 +170,6 @@ class _Source:
         from labkit.runs.tables import modernise
 
         return modernise(read_table(name, *self._where))
-
-
-def _values(column: pd.Series, texts: list[str]) -> list[Any]:
-    """Return what was asked for on the command line as values of a table's column."""
-    kind = {"i": int, "f": float}.get(column.dtype.kind, str)
-    try:
-        return [kind(text) for text in texts]
-    except ValueError:
-        name = column.name.replace("_", "-")
-        raise LabkitError(f"--{name}: {', '.join(texts)}; allowed: numbers") from None
 
 
 def _shown_in(directory: Path, number: str) -> Any:

@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
+import errno
+import importlib
+import os
+import sys
 from typing import Any
 
 import click
 
 from labkit import __version__
 from labkit.errors import LabkitError
+from labkit.settings import OUTPUTS
+
+UNWRITABLE = (
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR, errno.ENOSPC, errno.ENOTDIR,
+    errno.EPERM, errno.EROFS,
+)  # fmt: skip
+"""What a place answers that is read-only, full, somebody else's, or no directory."""
+
+COMMANDS = {
+    "clean": "cluster",
+    "data": "prepare",
+    "doctor": "prepare",
+    "figure": "figure",
+    "image": "cluster",
+    "logs": "cluster",
+    "predict": "predict",
+    "ps": "cluster",
+    "render": "cluster",
+    "reproduce": "reproduce",
+    "results": "results",
+    "run": "run",
+    "stop": "cluster",
+    "tensorboard": "results",
+}
+"""Which file each subcommand is in."""
 
 
 class Group(click.Group):
-    """Prints labkit's own errors as a message, and ends in good order after a Ctrl-C."""
+    """Imports a subcommand's file when it is needed, and prints labkit's own errors as a message.
+
+    After a Ctrl-C it ends in good order.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a subcommand; some need most of a second of imports, and others not."""
+        if name in COMMANDS:
+            importlib.import_module(f"labkit.cli.{COMMANDS[name]}")
+        return super().get_command(ctx, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn what users can act on into a message and an exit code."""
@@ -19,6 +61,19 @@ class Group(click.Group):
             return super().invoke(ctx)
         except LabkitError as error:
             click.echo(f"labkit: {error}", err=True)
+            ctx.exit(1)
+        except BrokenPipeError:  # whoever read has seen enough, as head does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(141)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(
+                f"labkit: {where}cannot be written: {error.strerror}. Name another place with "
+                f"--output, or set {OUTPUTS} to a directory that can be written.",
+                err=True,
+            )
             ctx.exit(1)
         except KeyboardInterrupt:
             click.echo(

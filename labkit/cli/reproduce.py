@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import launcher_option, quiet_option
 
 
 @main.command(
@@ -19,8 +19,13 @@ examples:
 @click.option("--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.")
 @launcher_option("Where trials run; kubernetes: your kubeconfig's cluster, as cluster.toml says.")
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
-def reproduce(profile: str, only: tuple[str, ...], launcher: str, force: bool) -> None:
+@quiet_option
+def reproduce(
+    profile: str, only: tuple[str, ...], launcher: str, force: bool, quiet: bool
+) -> None:
     """Run and render the notebooks of a profile."""
     from labkit.book import reproduce
 
-    reproduce.reproduce(profile, only=only, launcher=launcher, force=force, echo=click.echo)
+    reproduce.reproduce(
+        profile, only=only, launcher=launcher, force=force, quiet=quiet, echo=click.echo
+    )

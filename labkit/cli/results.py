@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import ListCommand, launcher_option
+from labkit.cli.selection import selected, selection_options
+from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError
 from labkit.settings import REFERENCE
 
@@ -18,51 +20,72 @@ if TYPE_CHECKING:
     from labkit.runs import Store
 
 TABLES = ("trials", "steps", "evals")
+FORMATS = ("table", "csv", "json", "parquet")
 
 
 @main.command(
+    cls=ListCommand,
     epilog="""\b
 examples:
   labkit results                                   what has been measured here
+  labkit results --framework mxnet --workers 1 2   some of it
   labkit results --reference                       what is published with labkit
-  labkit results --table steps --format parquet --output steps.parquet"""
+  labkit results --output trials.csv               all columns
+  labkit results --table steps --output steps.parquet""",
 )
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(
-    "--format", "file_format", type=click.Choice(["table", "csv", "parquet"]), default="table",
-    show_default=True, help="A short table to look at, or all columns.",
+    "--format", "file_format", type=click.Choice(FORMATS),
+    help="A short table to look at, or all columns.  [default: by the ending of --output, or "
+    "table]",
 )  # fmt: skip
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path),
     help="A file instead of standard output.",
 )  # fmt: skip
+@selection_options
 def results(
-    reference: bool, launcher: str, table: str, file_format: str, output: Path | None
+    reference: bool,
+    launcher: str,
+    table: str,
+    file_format: str | None,
+    output: Path | None,
+    **options: tuple[str, ...],
 ) -> None:
-    """Print or save the tables of all runs."""
+    """Print or save the tables of all runs, or of some."""
+    file_format = file_format or _format_of(output)
     if file_format == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FILE")
-    frame = read_table(table, reference, launcher)
+    frame = selected(read_table(table, reference, launcher), options)
     if file_format == "table":
-        columns = {
-            "trials": ["framework", "model", "workers", "batch_size", "learning_rate", "seed",
-                       "initializer", "status", "batches_per_second", "oversubscribed",
-                       "overloaded", "accuracy", "perplexity"],
-            "steps": ["trial", "worker", "t", "steps", "updates", "loss", "accuracy"],
-            "evals": ["trial", "t", "metric", "value", "samples", "seconds"],
-        }[table]  # fmt: skip
-        text = frame[columns].to_string(index=False, na_rep="-", float_format="{:.4g}".format)
-        written = text.encode() + b"\n"
+        width = None if output else terminal_width()
+        written = f"{short(frame, table, width)}\n".encode()
     elif file_format == "csv":
         written = frame.to_csv(index=False).encode()
+    elif file_format == "json":
+        written = frame.to_json(orient="records", indent=1).encode() + b"\n"
     else:
         written = frame.to_parquet(index=False)
     if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(written)
     else:
         sys.stdout.buffer.write(written)
+
+
+def _format_of(output: Path | None) -> str:
+    """Return the format that the name of a file ends with; a table to look at without one."""
+    ending = output.suffix.removeprefix(".") if output else ""
+    if ending in FORMATS:
+        return ending
+    if ending in ("", "txt"):
+        return "table"
+    raise click.UsageError(
+        f"--output {output}: which format is .{ending}? Known endings: .csv, .json, .parquet and "
+        ".txt; --format names one for any other."
+    )
 
 
 def read_table(name: str, reference: bool, launcher: str = "local") -> Any:

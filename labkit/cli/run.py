@@ -1,4 +1,4 @@
-"""``labkit run``: one trial."""
+"""``labkit run``: one trial, or a sweep of them."""
 
 from __future__ import annotations
 
@@ -9,37 +9,64 @@ from typing import Any
 import click
 
 from labkit.cli.main import main
-from labkit.cli.options import deadline_option, launcher_option, trial_options
-from labkit.trials import Trial
+from labkit.cli.options import (
+    ListCommand,
+    deadline_option,
+    launcher_option,
+    quiet_option,
+    sweep_options,
+)
+from labkit.cli.table import short, terminal_width
+from labkit.trials import Sweep
 
 
 @main.command(
+    cls=ListCommand,
     epilog="""\b
 examples:
   labkit run --framework mxnet --model lenet5 --workers 2 --batch-size 128 \\
       --learning-rate 0.025 --steps 200
+  labkit run --framework mxnet tensorflow --model lenet5 --workers 1 2 4 \\
+      --batch-size 128 --learning-rate 0.025 --steps 200 --repeats 3
   labkit run --framework tensorflow --model lstm --batch-size 20 --learning-rate 0.05 \\
       --epochs 1 --loss-over-time sum --clip-norm 5
   labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
-      --learning-rate 0.1 --epochs 1 --launcher kubernetes"""
+      --learning-rate 0.1 --epochs 1 --launcher kubernetes""",
 )
-@trial_options
+@sweep_options
+@click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")
 @launcher_option("Where to run it.")
 @deadline_option
 @click.option("--force", is_flag=True, help="Run it even if it has been run before.")
-def run(launcher: str, deadline: float, force: bool, **values: Any) -> None:
-    """Run one trial and say how it went."""
-    trial = Trial(**{name: value for name, value in values.items() if value is not None})
+@quiet_option
+def run(
+    launcher: str,
+    deadline: float,
+    force: bool,
+    quiet: bool,
+    repeats: int,
+    **values: tuple[Any, ...],
+) -> None:
+    """Run a trial and say how it went, or a sweep of trials.
+
+    An option with several values makes a trial for each of them; several such options, one for
+    each combination.
+    """
+    sweep = Sweep.grid(repeats, **{name: list(given) for name, given in values.items() if given})
     from labkit.campaign import measure
     from labkit.runs import Store
 
     store = Store(launcher=launcher)
-    known = not force and store.find(trial) is not None
-    results = measure([trial], launcher, force=force, deadline=deadline)
-    if known:
+    known = {} if force else store.look_up(sweep)
+    results = measure(sweep, launcher, force=force, deadline=deadline, quiet=quiet)
+    if len(sweep) > 1:
+        click.echo(f"{short(results.table, width=terminal_width())}\n{results.note}")
+        click.echo(f"kept in    {os.path.relpath(store.root)}")
+        return
+    if any(not run.overloaded for run in known.values()):
         click.echo("This trial has been run before; --force runs it once more.")
     click.echo(summary(results.table.iloc[0], results.evals))
-    click.echo(f"kept in    {os.path.relpath(store.find(trial).directory)}")
+    click.echo(f"kept in    {os.path.relpath(store.find(sweep[0]).directory)}")
 
 
 def summary(row: Any, evals: Any) -> str:
@@ -61,7 +88,10 @@ def summary(row: Any, evals: Any) -> str:
             f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
         )
     else:
-        shared = "   (oversubscribed: more workers than cores)" if row.oversubscribed else ""
+        shared = "   (oversubscribed: more workers and servers than cores)"
+        shared = shared if row.oversubscribed else ""
+        if row.overloaded is None:
+            shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
         lines.append(
             f"throughput {row.batches_per_second:.2f} batches/s, "

@@ -16,7 +16,7 @@ from labkit.figures.page import Figure, canvas
 from labkit.figures.scaling import Columns
 from labkit.figures.selection import FigureError, Split, check_columns, tables
 from labkit.figures.style import Style, style
-from labkit.figures.words import describe, describe_missing, describe_repeats, titled
+from labkit.figures.words import describe, describe_missing, describe_repeats, titled, why_missing
 
 MOST_CELLS = 40
 """Points of a curve, at most."""
@@ -90,10 +90,12 @@ def learning_curve(
             axes.set_ylim(0, 100)
             axes.set_xlim(left=0)
         page.legend()
+        page.why = why_missing(trials, lost)
         page.notes += describe_repeats(pd.DataFrame({"n": counts}), "bands") if counts else []
         page.notes += _oversubscribed(trials[~lost], x)
         others = [c for c in (*split.panels, *split.lines) if c not in ("framework", "workers")]
         page.notes += describe_missing(trials, lost, ["framework", *others, "workers"])
+        page.notes += chosen.notes
     return page.figure
 
 
@@ -103,8 +105,8 @@ def _oversubscribed(trials: pd.DataFrame, x: str) -> Iterator[str]:
     counts = ", ".join(map(str, sorted(shared["workers"].unique())))
     if counts and x == "t":
         yield (
-            f"Oversubscribed: {counts} workers on fewer cores; these are not the seconds of as "
-            "many machines."
+            f"Oversubscribed (more workers and servers than cores): {counts} workers; these are "
+            "not the seconds of as many machines."
         )
     elif counts:
         yield f"{counts} workers: valid on an oversubscribed machine: counts {x}, not seconds."
@@ -167,7 +169,7 @@ def _draw(axes: Axes, curve: pd.DataFrame, how: Style, label: str) -> None:
         linestyle=how.line,
         linewidth=how.width,
         marker=how.marker,
-        markevery=0.1,
+        markevery=0.1 if len(curve) > 1 else None,
         markeredgecolor="white",
         markeredgewidth=0.6,
         label=label,

@@ -62,12 +62,20 @@ NOTE_WIDTH = 100
 
 HOLLOW = Line2D(
     [], [], color="0.3", marker="o", markerfacecolor="white", linestyle="none",
-    label="oversubscribed: more workers than cores",
+    label="oversubscribed: more workers and servers than cores",
 )  # fmt: skip
 
 
 class Figure(mpl.Figure):
-    """A matplotlib figure that Jupyter shows as it would be saved."""
+    """A matplotlib figure that Jupyter shows as it would be saved.
+
+    Attributes
+    ----------
+    empty : str
+        Why nothing is drawn in it; empty if something is.
+    """
+
+    empty = ""
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -86,11 +94,14 @@ class Page:
     panels : list of Axes
     notes : list of str
         What is to be said below the axes.
+    why : str
+        What is to be said in the middle of axes in which nothing is drawn.
     """
 
     figure: Figure
     panels: list[Axes]
     notes: list[str] = field(default_factory=list)
+    why: str = "no trial is shown here"
 
     def legend(self, more: Iterable[Line2D] = ()) -> None:
         """Explain what was measured first, then all else; each once, whatever the panel."""
@@ -141,11 +152,13 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
         if len(panels) > 1:
             figure.suptitle(title, x=0.02, ha="left")
         yield page
-        for axes in page.panels:
-            if not any(_is_drawn(line) for line in axes.lines):
-                axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", size=12)
-                if len(panels) == 1:
-                    axes.set_yticks([])
+        bare = [axes for axes in page.panels if not any(map(_is_drawn, axes.lines))]
+        for axes in bare:
+            why = textwrap.fill(f"not measured: {page.why}", 50 if len(panels) == 1 else 26)
+            axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", size=11)
+            if len(panels) == 1:
+                axes.set_yticks([])
+        figure.empty = page.why if len(bare) == len(panels) else ""
         width = int(NOTE_WIDTH * size[0] / SIZE[0])
         text = "\n".join(textwrap.fill(note, width) for note in page.notes)
         # The only text below the axes for which the layout makes room by itself.

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
 from labkit import analysis
-from labkit.figures.page import HOLLOW, Figure, canvas, frame
+from labkit.figures.page import HOLLOW, Figure, Page, canvas, frame
 from labkit.figures.selection import AmbiguousFigure, Split, check_columns, check_known, tables
 from labkit.figures.style import Style, style
 from labkit.figures.words import (
@@ -19,12 +19,18 @@ from labkit.figures.words import (
     describe_repeats,
     name_of,
     titled,
+    why_missing,
 )
 
 RATE = "batches_per_second"
 
 ASIDE = 3
 """Points (1/72 inch) between two lines at one x."""
+
+ROOM = 1.5
+"""How far an axis reaches for intervals at most, as a multiple of the highest point."""
+
+MEANS = "Geometric means"
 
 Columns = str | Sequence[str] | None
 
@@ -47,8 +53,8 @@ def throughput(
     Returns
     -------
     Figure
-        Points are means over repeats, bars 95 % intervals. Hollow points are oversubscribed; they
-        say nothing about scaling, so no line joins them.
+        Points are geometric means over repeats, bars 95 % intervals. Hollow points are
+        oversubscribed; they say nothing about scaling, so no line joins them.
 
     Raises
     ------
@@ -99,14 +105,15 @@ def speedup(
     Returns
     -------
     Figure
-        Without oversubscribed trials: more workers than cores show no speedup.
+        Without oversubscribed trials: more workers and servers than cores show no speedup.
 
     Raises
     ------
     FigureError
         As `throughput` does.
     """
-    trials = tables(results).table
+    chosen = tables(results)
+    trials = chosen.table
     check_columns(trials, RATE)
     split = Split.of(trials, "workers", lines, panels)
     summary = analysis.speedups(trials, RATE).rename(columns={"speedup": "mean"})
@@ -119,21 +126,26 @@ def speedup(
             if rows["mean"].notna().any():
                 _ideal(axes, rows["workers"].max())
         frame(page.panels, {value: value for value in sorted(summary["workers"].unique())})
+        _limit(page, summary, highest=summary["workers"].max())
         page.legend()
-        page.notes += describe_repeats(summary[summary["workers"] > 1], "bars")
+        page.notes += describe_repeats(summary[summary["workers"] > 1], "bars", MEANS)
         shared = trials[trials["oversubscribed"].astype(bool)]
         if len(shared):
             counts = ", ".join(map(str, sorted(shared["workers"].unique())))
             page.notes.append(
-                f"Left out, oversubscribed (more workers than cores): {counts} workers."
+                "Left out, oversubscribed (more workers and servers than cores): "
+                f"{counts} workers."
             )
-        page.notes += _missing(trials, RATE, split)
-        for framework, rows in trials.groupby("framework"):
-            if not rows.loc[rows["workers"] == 1, RATE].notna().any():
-                page.notes.append(
-                    f"No speedup of {name_of(framework)}: its rate with one worker is not "
-                    "measured."
-                )
+        page.notes += [*_missing(trials, RATE, split), *chosen.notes]
+        alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
+        others = sorted(set(trials["framework"]) - set(alone["framework"]))
+        page.notes += [
+            f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
+            for framework in others
+        ]
+        page.why = "there is no rate with one worker to compare with"
+        if len(shared) == len(trials):
+            page.why = "all trials are oversubscribed"
     return page.figure
 
 
@@ -153,7 +165,8 @@ def _points(
     title: str | None,
 ) -> Figure:
     """Draw one metric over a field of the trials."""
-    trials = tables(results).table
+    chosen = tables(results)
+    trials = chosen.table
     check_columns(trials, metric)
     check_known(x, analysis.configuration(trials), "x")
     split = Split.of(trials, x, lines, panels)
@@ -172,14 +185,24 @@ def _points(
                 _errorbar(axes, place[~shared], line[~shared], configuration, aside, label)
                 _errorbar(axes, place[shared], line[shared], configuration, aside)
         frame(page.panels, at)
+        _limit(page, summary)
+        page.why = why_missing(trials, trials[metric].isna())
         page.legend([HOLLOW] if hollow else [])
-        page.notes += describe_repeats(summary, "bars")
+        page.notes += describe_repeats(summary, "bars", MEANS)
         if hollow:
             page.notes.append(
                 "Oversubscribed points say nothing about scaling: no line joins them."
             )
-        page.notes += _missing(trials, metric, split)
+        page.notes += [*_missing(trials, metric, split), *chosen.notes]
     return page.figure
+
+
+def _limit(page: Page, summary: pd.DataFrame, highest: float = 0.0) -> None:
+    """End the axis where points end, if an interval reaches far beyond: it must not rule them."""
+    top = ROOM * max(summary["mean"].max(), highest)
+    if (summary["high"] > top).any():
+        page.panels[0].set_ylim(top=top)  # the other panels share it
+        page.notes.append("Bars that end at the upper edge reach beyond it.")
 
 
 def _fixed(by: list[str], split: Split) -> list[str]:

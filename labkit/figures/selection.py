@@ -12,10 +12,20 @@ import pandas as pd
 
 from labkit import analysis
 from labkit.errors import LabkitError, nearest
+from labkit.runs.selection import SelectionError, in_words, matching
 from labkit.trials.frameworks import FRAMEWORKS
 
 LENGTHS = ("steps", "epochs", "eval_samples")
 """How long a trial trains and is evaluated: no difference that a figure would show unasked."""
+
+
+FOLLOWS = {
+    "cpu_model": ("host",),
+    "cores": ("host",),
+    "code": ("framework", "model", "dataset"),
+    "versions": ("framework",),
+}
+"""Circumstances, and the columns whose every combination has one value of it, usually."""
 
 
 class FigureError(LabkitError):
@@ -34,8 +44,8 @@ class AmbiguousFigure(FigureError):
     """
 
     def __init__(self, column: str, values: Sequence[Any], where: str) -> None:
-        self.column, self.values = column, list(values)
-        self.found = f"{column}: {', '.join(map(str, self.values))}{where}, but one line shows one"
+        self.column, self.values = column, [None if pd.isna(value) else value for value in values]
+        self.found = f"{column}: {in_words(self.values)}{where}, but one line shows one"
         super().__init__(
             f"{self.found}; select(results, {column}={self.values[0]!r}) keeps one of them, and "
             f"lines={column!r} draws a line for each"
@@ -51,10 +61,15 @@ class Tables:
         One row per trial.
     source : object, optional
         Has ``steps`` and ``evals``, DataFrames with a column ``trial``; of more trials, maybe.
+    notes : sequence of str
+        What a figure of these trials has to say of others.
     """
 
-    def __init__(self, table: pd.DataFrame, source: Any = None) -> None:
+    def __init__(
+        self, table: pd.DataFrame, source: Any = None, notes: Sequence[str] = ()
+    ) -> None:
         self.table = table
+        self.notes = tuple(notes)
         self._source = source
 
     @cached_property
@@ -92,7 +107,8 @@ def tables(results: Any) -> Tables:
     if table.empty:
         raise FigureError("the table is empty: there is nothing to draw; run the trials first")
     check_columns(table, "trial", "framework", "workers", "status", "overloaded", "oversubscribed")
-    return Tables(table.sort_values("trial", ignore_index=True), source)
+    table = analysis.settled(table.sort_values("trial", ignore_index=True))
+    return Tables(table, source, getattr(source, "notes", ()))
 
 
 def select(results: Any, **values: Any) -> Tables:
@@ -103,7 +119,7 @@ def select(results: Any, **values: Any) -> Tables:
     results : object or DataFrame
         What `measure` returned, or a table of trials.
     **values
-        Columns of the table: a value, or a list of those to keep.
+        Columns of the table: a value, or a list of those to keep; None for what was not set.
 
     Returns
     -------
@@ -120,16 +136,14 @@ def select(results: Any, **values: Any) -> Tables:
     >>> throughput(select(results, framework="mxnet", batch_size=[128, 256]))
     """
     chosen = tables(results)
-    table = chosen.table
-    for column, value in values.items():
-        check_known(column, table.columns, "select")
-        kept = table[table[column].isin(np.atleast_1d(value))]
-        if kept.empty:
-            wanted = ", ".join(map(str, np.atleast_1d(value)))
-            there = ", ".join(map(str, sorted(table[column].dropna().unique()))) or "nothing"
-            raise FigureError(f"{column}: {wanted} is in none of the trials, only {there}")
-        table = kept
-    return Tables(table.reset_index(drop=True), chosen)
+    for column in values:
+        check_known(column, chosen.table.columns, "select")
+    wanted = {column: np.atleast_1d(value).tolist() for column, value in values.items()}
+    try:
+        table = matching(chosen.table, wanted)
+    except SelectionError as error:
+        raise FigureError(str(error)) from None
+    return Tables(table.reset_index(drop=True), chosen, chosen.notes)
 
 
 def check_columns(table: pd.DataFrame, *columns: str) -> None:
@@ -155,6 +169,11 @@ def varying_columns(trials: pd.DataFrame) -> list[str]:
         for column in analysis.configuration(trials)
         if column != "oversubscribed" and trials[column].nunique(dropna=False) > 1
     ]
+    for column, of in FOLLOWS.items():
+        of = [each for each in of if each in trials]
+        if column in varying and of:
+            values = trials.groupby(of, dropna=False)[column].nunique(dropna=False)
+            varying = [each for each in varying if each != column or (values > 1).any()]
     for column in ("servers", "dataset", *LENGTHS):
         others = [other for other in varying if other != column]
         if column in varying and others:
@@ -211,7 +230,8 @@ class Split:
         drawn = asked["lines"] or [column for column in free if column not in LENGTHS]
         left = [column for column in free if column not in (*drawn, "framework")]
         if left:
-            raise AmbiguousFigure(left[0], trials[left[0]].value_counts().index, "")
+            values = trials[left[0]].value_counts(dropna=False).index
+            raise AmbiguousFigure(left[0], values, "")
         drawn = [name for name in drawn if name not in asked["panels"]]
         if "framework" not in (*drawn, *asked["panels"]):
             drawn = ["framework", *drawn]
@@ -231,7 +251,8 @@ class Split:
         What differs along the line or is said by the panel is left out, and so is what goes
         without saying: servers that come with the workers, and how long was trained.
         """
-        unsaid = [*LENGTHS, "servers", "oversubscribed", self.x, *self.panels]
+        unsaid = [*LENGTHS, *analysis.CIRCUMSTANCES, "servers", "oversubscribed"]
+        unsaid += [self.x, *self.panels]
         fields = [
             field
             for field in analysis.configuration(trials)

@@ -26,7 +26,7 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
             words.append(name_of(value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
-        elif column in ("strategy", "launcher", "dataset"):
+        elif column in ("strategy", "launcher", "dataset", "cpu_model", "versions"):
             words.append(str(value))
         else:
             word = {"batch_size": "batch", "learning_rate": "rate"}.get(column, column)
@@ -46,8 +46,8 @@ def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str
     return derived if title is None else title.replace("{}", derived)
 
 
-def describe_repeats(summary: pd.DataFrame, what: str) -> list[str]:
-    """Say of how many repeats the points are, and what their bars or bands are."""
+def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> list[str]:
+    """Say of how many repeats the points are means, and what their bars or bands are."""
     counts = sorted(set(summary.loc[summary["n"] > 0, "n"]))
     if not counts:
         return []
@@ -55,7 +55,7 @@ def describe_repeats(summary: pd.DataFrame, what: str) -> list[str]:
         return ["One run each (n = 1): no intervals."]
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     none = "; none where n = 1" if counts[0] == 1 else ""
-    return [f"Means of n = {n} repeats; {what}: 95 % intervals{none}."]
+    return [f"{means} of n = {n} repeats; {what}: 95 % intervals{none}."]
 
 
 def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> list[str]:
@@ -66,9 +66,7 @@ def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> li
         gone = group[lost[group.index]]
         if gone.empty:
             continue
-        overloaded = (gone["status"] == "finished") & gone["overloaded"].astype(bool)
-        reasons = gone["status"].mask(overloaded, "overloaded")
-        reasons = sorted(set(reasons.replace("finished", "no number")))
+        reasons = sorted(set(_reasons(gone)))
         some = f"{len(gone)} of {len(group)} repeats " if len(gone) < len(group) else ""
         why = f"{some}{', '.join(reasons)}"
         first = group.iloc[0]
@@ -78,3 +76,22 @@ def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> li
         for (what, why), values in found.items()
     ]
     return [f"Not measured: {'; '.join(parts)}."] if parts else []
+
+
+CAUSES = {
+    "overloaded": "other programs kept the machine busy",
+    "diverged": "the loss was no longer a number",
+    "failed": "the trials failed",
+    "no number": "the trials reported no number",
+}
+
+
+def why_missing(trials: pd.DataFrame, lost: pd.Series) -> str:
+    """Say why there is nothing to draw, where all trials are lost."""
+    reasons = dict.fromkeys(_reasons(trials[lost]))
+    return "; ".join(CAUSES.get(reason, reason) for reason in reasons)
+
+
+def _reasons(gone: pd.DataFrame) -> pd.Series:
+    overloaded = (gone["status"] == "finished") & gone["overloaded"].astype(bool)
+    return gone["status"].mask(overloaded, "overloaded").replace("finished", "no number")

@@ -6,24 +6,28 @@ import os
 import time
 from typing import Any
 
-import psutil
-
-from labkit.replicas import cores
+from labkit.replicas import cgroups, cores
 
 
 class Load:
-    """What else the machine did while all workers trained."""
+    """What else the machine did while all workers trained.
+
+    Only processors that this process may use count, and where a cgroup quota limits it, what its
+    group used of that.
+    """
 
     def __init__(self) -> None:
         self.before = os.getloadavg()[0]
-        self.marks: dict[str, tuple[float, float, float]] = {}
+        self.processors = os.sched_getaffinity(0)
+        self.quota = cgroups.cpu_quota()
+        self.marks: dict[str, tuple[float, float, cores.Times, float | None]] = {}
         self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.startup_s: float | None = None
 
     def _mark(self, name: str, own: float) -> None:
-        times = psutil.cpu_times()
-        busy = times.user + times.nice + times.system + times.irq + times.softirq
-        self.marks.setdefault(name, (time.monotonic(), own, busy))
+        used = self.quota.used() if self.quota else None
+        now = time.monotonic(), own, cores.times(self.processors), used
+        self.marks.setdefault(name, now)
 
     def begin(self, own: float) -> None:
         """Mark the barrier; `own` are the CPU seconds that we have used so far."""
@@ -38,14 +42,19 @@ class Load:
         self.startup_s = max(seconds, self.startup_s or 0.0)
 
     def report(self) -> dict[str, Any]:
-        """Return loads in cores: of our replicas, of all other programs."""
+        """Return loads in cores: of our replicas, and of all else, with what was stolen."""
         if len(self.marks) < 2:
             return {}  # the events that mark them are missing, and so will be found wanting
-        (t0, own0, busy0), (t1, own1, busy1) = self.marks["begin"], self.marks["finish"]
+        t0, own0, times0, used0 = self.marks["begin"]
+        t1, own1, times1, used1 = self.marks["finish"]
         seconds = max(t1 - t0, 1e-3)
         own = (own1 - own0) / seconds
-        other = max((busy1 - busy0) / seconds - own, 0.0)
-        there = cores.count(os.sched_getaffinity(0))
+        stolen = (times1.stolen - times0.stolen) / seconds
+        other = max((times1.busy - times0.busy) / seconds - own, 0.0) + stolen
+        overloaded = is_overloaded(own, other, cores.count(self.processors))
+        if used0 is not None and used1 is not None:
+            beside = (used1 - used0) / seconds - own
+            overloaded |= is_overloaded(own, beside, self.quota.cores)
         return {
             "started": self.started,
             "startup_s": self.startup_s,
@@ -53,18 +62,19 @@ class Load:
             "load_after": os.getloadavg()[0],
             "own_cpu": round(own, 3),
             "other_cpu": round(other, 3),
-            "overloaded": is_overloaded(own, other, there),
+            "steal_cpu": round(stolen, 3),
+            "overloaded": overloaded,
         }
 
 
-def is_overloaded(own: float, other: float, cores: int) -> bool:
-    """Whether other programs took so much of a machine that ours were held up.
+def is_overloaded(own: float, other: float, cores: float) -> bool:
+    """Whether other programs took so much of a machine, or of a quota, that ours were held up.
 
     Parameters
     ----------
     own, other : float
         Cores that our replicas, and all else, used while all workers trained.
-    cores : int
-        What the machine has.
+    cores : float
+        What there is for both.
     """
     return bool(other > 0.1 * cores and own + other > 0.9 * cores)

@@ -7,12 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS
-
-
-def beside_workers(trial: Trial) -> bool:
-    """Whether each worker shares its machine and cores with a server, as MXNet's do."""
-    return FRAMEWORKS[trial.framework].servers_per_worker and trial.servers == trial.workers
 
 
 def arguments(

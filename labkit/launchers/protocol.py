@@ -54,7 +54,20 @@ class Pods:
     roles: dict[str, dict[str, int]]
 
 
-Notice = Waiting | Submitted | Pods
+@dataclass(frozen=True)
+class Retrying:
+    """A trial starts once more from the beginning.
+
+    Attributes
+    ----------
+    because : str
+        Why what was measured does not count.
+    """
+
+    because: str
+
+
+Notice = Waiting | Submitted | Pods | Retrying
 
 OnEvent = Callable[[Event | Notice], object]
 """Called with every event as it arrives; for showing only, never for results."""

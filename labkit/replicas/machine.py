@@ -25,13 +25,16 @@ def describe() -> Dict[str, Union[str, int]]:
 
 
 def busy_seconds() -> Optional[float]:
-    """Return the machine's CPU seconds that were not idle, None if it does not report them."""
+    """Return the machine's CPU seconds that were not idle, None if it does not report them.
+
+    What a hypervisor took from it (steal) was not idle either.
+    """
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-        user, nice, system, _, _, irq, softirq = map(int, fields[1:8])
+        user, nice, system, _, _, irq, softirq, steal = map(int, fields[1:9])
     except (OSError, ValueError):
         return None
-    return (user + nice + system + irq + softirq) / TICKS
+    return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 def cpu_seconds(pid: int) -> float:

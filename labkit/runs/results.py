@@ -57,8 +57,10 @@ class Results:
             return self.table
         fields = [name for name in Trial.model_fields if name != "seed"]
         differ = [name for name in fields if self.table[name].nunique(dropna=False) > 1]
-        shown = [name for name in SHOWN if self.table[name].notna().any()]
-        return self.table[[*(differ or fields[:2]), "seed", *shown]]
+        judged = [{None: "not judged"}.get(value, value) for value in self.table["overloaded"]]
+        table = self.table.assign(overloaded=judged)
+        shown = [name for name in SHOWN if table[name].notna().any()]
+        return table[[*(differ or fields[:2]), "seed", *shown]]
 
     def __repr__(self) -> str:
         if self.table.empty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from dataclasses import dataclass
@@ -10,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from labkit.analysis import Progress
+from labkit import analysis
+from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
-from labkit.replicas.events import Evaluation, Event, Step, since_barrier
+from labkit.replicas.events import Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
+from labkit.trials.demand import cores_needed
+
+SHORTEST_JUDGED = 1.0
+"""Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
+and of a second that is the tenth from which other programs count as having kept it busy."""
 
 
 class RunError(LabkitError):
@@ -79,6 +86,51 @@ class Run:
         """Whether the run may yield numbers."""
         return self.record["status"] == "finished"
 
+    @property
+    def oversubscribed(self) -> bool:
+        """Whether more needed a core than there were."""
+        record = self.record
+        default = record.get("time_shared", cores_needed(self.trial) > record["machine"]["cores"])
+        return record.get("oversubscribed", default)
+
+    @functools.cached_property
+    def overloaded(self) -> bool | None:
+        """Whether other programs held it up, so that it has no rate; None where nobody can tell.
+
+        Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
+        held it up only as much as its own replicas did. Nor can it be told in a window shorter
+        than `SHORTEST_JUDGED`.
+        """
+        if not self.finished or self.oversubscribed:
+            return False
+        if self.window.end - self.window.begin < SHORTEST_JUDGED:
+            return None
+        return bool(self.record.get("overloaded"))
+
+    @functools.cached_property
+    def window(self) -> Window:
+        """The time in which all workers trained, and their rates in it.
+
+        Raises
+        ------
+        RunError
+            If the events are not whole.
+        MetricError
+            If there is no such time.
+        """
+        return analysis.window(self.progress())
+
+    @functools.cached_property
+    def start(self) -> Start | None:
+        """What the first worker, or else another replica, told when it started."""
+        logs = sorted(self.directory.glob("*-*.log"))
+        for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
+            with path.open("rb") as file, contextlib.suppress(events.EventError):
+                for line in file:
+                    if isinstance(event := events.decode(line), Start):
+                        return event
+        return None
+
     @functools.cached_property
     def workers(self) -> list[list[Event]]:
         """The events of each worker, in the order of their index."""
@@ -102,18 +154,17 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        found = []
-        for worker in self.workers:
-            steps = since_barrier(worker, Step)
-            found.append(
-                Progress(
-                    t=np.array([0.0, *(t for t, _ in steps)]),
-                    samples=np.array([0, *(step.samples for _, step in steps)]),
-                    pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
-                )
-            )
-        return found
+        return [_progress(worker) for worker in self.workers]
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""
         return [found for worker in self.workers for found in since_barrier(worker, Evaluation)]
+
+
+def _progress(worker: list[Event]) -> Progress:
+    steps = since_barrier(worker, Step)
+    return Progress(
+        t=np.array([0.0, *(t for t, _ in steps)]),
+        samples=np.array([0, *(step.samples for _, step in steps)]),
+        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+    )

@@ -1,6 +1,7 @@
 """The store: all runs under one directory.
 
-A finished run is a directory under ``outputs/runs``, named after its trial:
+A finished run is a directory under ``outputs/runs``, named after its trial and its circumstances
+(machine and versions), so that the stores of several machines can be put together:
 
     trial.json              the trial's values and identity
     run.json                how it went: status, circumstances, machine, revision
@@ -18,16 +19,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from labkit import settings
 from labkit.errors import LabkitError
 from labkit.runs.check import check
+from labkit.runs.circumstances import circumstances, difference, digest
 from labkit.runs.results import Results
 from labkit.runs.run import Run
 from labkit.settings import OUTPUTS
@@ -54,12 +59,35 @@ class Store:
         self.launcher = launcher
 
     def name(self, trial: Trial) -> str:
-        """Return the name of a trial's run."""
+        """Return what the names of all runs of a trial begin with."""
         return trial.name if self.launcher == "local" else f"{trial.name}-{self.launcher}"
 
     def find(self, trial: Trial) -> Run | None:
-        """Return the trial's run if it has finished or diverged, otherwise None."""
-        return self._read(self.root / self.name(trial))
+        """Return the trial's last run that has finished or diverged, otherwise None.
+
+        Only runs of this machine and its versions of today count; in a cluster all do.
+        """
+        runs = self._runs_of(trial)
+        if self.launcher == "local":
+            runs = (run for run in runs if not difference(run))
+        return max(runs, key=lambda run: run.record.get("started") or "", default=None)
+
+    def set_aside(self, trials: Iterable[Trial]) -> str:
+        """Say in a line which kept runs of some trials `find` leaves out; nothing if none."""
+        if self.launcher != "local":
+            return ""
+        why = Counter(difference(run) for trial in trials for run in self._runs_of(trial))
+        del why[""]
+        kinds = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
+        return f"kept runs not used: {kinds}" if kinds else ""
+
+    def _runs_of(self, trial: Trial) -> Iterator[Run]:
+        """Yield the runs of a trial, whatever their circumstances."""
+        name = self.name(trial)
+        for path in sorted(self.root.glob(f"{glob.escape(name)}*")):
+            ending = path.name[len(name) :]
+            if re.fullmatch("(-[0-9a-f]{6})?", ending) and (run := _read(path)):
+                yield run
 
     def look_up(self, trials: Iterable[Trial]) -> dict[Trial, Run]:
         """Return the runs of those trials that have finished or diverged."""
@@ -67,7 +95,7 @@ class Store:
 
     def failure(self, trial: Trial) -> Run | None:
         """Return the trial's last failed run, if there is one."""
-        return self._read(self.root / ".failed" / self.name(trial))
+        return _read(self.root / ".failed" / self.name(trial))
 
     def results(self, trials: Iterable[Trial] | None = None) -> Results:
         """Return all runs that can be read, or the last run of each of some trials."""
@@ -81,36 +109,25 @@ class Store:
 
         Those that `unreadable` names are left out.
         """
-        for directory in self._directories():
+        for directory in _directories(self.root):
             with contextlib.suppress(TrialError):
-                run = self._read(directory)
+                run = _read(directory)
                 if run and run.launcher == self.launcher:
                     yield run
 
     def unreadable(self) -> dict[Path, str]:
         """Return runs of a labkit that knew other fields, models or frameworks, each with why."""
         found = {}
-        for directory in self._directories():
+        for directory in _directories(self.root):
             try:
-                self._read(directory)
+                _read(directory)
             except TrialError as error:
                 found[directory] = str(error)
         return found
 
-    def _directories(self) -> list[Path]:
-        return [path.parent for path in sorted(self.root.glob("*/run.json"))]
-
-    @staticmethod
-    def _read(directory: Path) -> Run | None:
-        # Not asked first whether it is there: another sweep may take it away at any moment.
-        try:
-            return Run.read(directory)
-        except FileNotFoundError:
-            return None
-
     @contextlib.contextmanager
-    def claim(self, trial: Trial) -> Iterator[Path]:
-        """Hold the sole right to run a trial; gives an empty directory to run it in.
+    def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
+        """Hold the right to run a trial, in an empty directory; call `on_wait` before waiting.
 
         Raises
         ------
@@ -118,8 +135,8 @@ class Store:
             If the directory cannot be written or has too little room, now or later on.
         """
         with _lock(self.root, self.name(trial)) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._clean_up()
+            _hold(lock, on_wait)
+            _clean_up(self.root)
             scratch = self.root / ".scratch" / self.name(trial)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
@@ -135,19 +152,11 @@ class Store:
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def _clean_up(self) -> None:
-        """Remove what a labkit that was killed had begun: scratch that nobody holds a lock on."""
-        for orphan in (self.root / ".scratch").glob("*"):
-            lock = (self.root / ".locks" / orphan.name).open("w")
-            with lock, contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(orphan, ignore_errors=True)
-
     def keep(self, trial: Trial, scratch: Path, record: dict[str, Any]) -> Run:
         """Check a run and move it to where it stays: one step, after all of it is on disk.
 
-        A run that was there is moved out of the way first, also in one step, so that whoever is
-        killed here leaves a whole run or none. A model's file from elsewhere is kept with the run.
+        What it replaces is moved away first, so that whoever is killed here leaves a whole run or
+        none. A model's file from elsewhere is kept with the run.
 
         Parameters
         ----------
@@ -164,25 +173,61 @@ class Store:
         """
         if record["status"] == "finished":
             check(Run(trial, scratch, record))
-        failed = record["status"] == "failed"
-        values = trial.model_dump() | trial.values
         if trial.model not in MODELS:
             (scratch / trial.values["model"]).write_bytes(trial.network.source)
-        _write(scratch / "trial.json", {"identity": trial.identity, "values": values})
+        _write(scratch / "trial.json", _description(trial))
         _write(scratch / "run.json", record)
-        home = (self.root / ".failed" if failed else self.root) / self.name(trial)
-        home.parent.mkdir(parents=True, exist_ok=True)
-        replaced = scratch.with_name(f"{scratch.name}.replaced")
-        with contextlib.suppress(FileNotFoundError):
-            home.rename(replaced)
-        scratch.rename(home)
-        shutil.rmtree(replaced, ignore_errors=True)
-        if not failed:
-            shutil.rmtree(self.root / ".failed" / self.name(trial), ignore_errors=True)
+        failed_home = self.root / ".failed" / self.name(trial)
+        if record["status"] == "failed":
+            return Run.read(_move(scratch, failed_home, [failed_home]))
+        run = Run(trial, scratch, record)
+        home = self.root / f"{self.name(trial)}-{digest(run)}"
+        # Earlier versions named runs after their trials alone.
+        same = (old for old in self._runs_of(trial) if circumstances(old) == circumstances(run))
+        _move(scratch, home, {home, *(old.directory for old in same)})
+        shutil.rmtree(failed_home, ignore_errors=True)
         return Run.read(home)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r}, {self.launcher!r})"
+
+
+def _directories(root: Path) -> list[Path]:
+    return [path.parent for path in sorted(root.glob("*/run.json"))]
+
+
+def _description(trial: Trial) -> dict[str, Any]:
+    return {"identity": trial.identity, "values": trial.model_dump() | trial.values}
+
+
+def _read(directory: Path) -> Run | None:
+    # Not asked first whether it is there: another sweep may take it away at any moment.
+    try:
+        return Run.read(directory)
+    except FileNotFoundError:
+        return None
+
+
+def _clean_up(root: Path) -> None:
+    """Remove what a labkit that was killed had begun: scratch that nobody holds a lock on."""
+    for orphan in (root / ".scratch").glob("*"):
+        lock = (root / ".locks" / orphan.name).open("w")
+        with lock, contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(orphan, ignore_errors=True)
+
+
+def _move(scratch: Path, home: Path, old: Iterable[Path]) -> Path:
+    """Move a run to where it stays, and what it replaces out of the way; return the former."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    replaced = scratch.with_name(f"{scratch.name}.replaced")
+    replaced.mkdir(exist_ok=True)
+    for directory in old:
+        with contextlib.suppress(FileNotFoundError):
+            directory.rename(replaced / directory.name)
+    scratch.rename(home)
+    shutil.rmtree(replaced, ignore_errors=True)
+    return home
 
 
 def _lock(root: Path, name: str) -> IO[str]:
@@ -200,6 +245,14 @@ def _lock(root: Path, name: str) -> IO[str]:
         raise LabkitError(
             f"{root} cannot be written: {error.strerror}. Set {OUTPUTS} to a directory that can."
         ) from None
+
+
+def _hold(lock: IO[str], on_wait: Callable[[], object]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        on_wait()
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

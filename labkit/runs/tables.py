@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit import analysis
 from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
+from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.run import Run
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NUMBERS = (
     "duration_s",
     "window_s",
+    "paused_s",
     "batches_per_second",
     "samples_per_second",
     "imbalance",
@@ -85,24 +86,24 @@ def _trial(run: Run) -> dict[str, Any]:
         "error": record.get("error"),
         "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
         "cores": machine["cores"],
-        "oversubscribed": record.get(
-            "oversubscribed", trial.workers * trial.threads > machine["cores"]
-        ),
-        "overloaded": bool(record.get("overloaded")),
+        "oversubscribed": run.oversubscribed,
+        "overloaded": run.overloaded,
     }
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
-    versions = run.workers[0][0].versions if run.finished else {}
+    versions = versions_of(run)
     return row | {
         "started": record.get("started"),
         "host": machine["host"],
         "cpu_model": machine["cpu_model"],
         "revision": record["revision"],
+        "code": code_of(run),
         "versions": ", ".join(f"{name} {versions[name]}" for name in sorted(versions)),
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
+        "steal_cpu": record.get("steal_cpu", math.nan),
     }
 
 
@@ -122,11 +123,12 @@ def _numbers(run: Run) -> dict[str, Any]:
         _, last = evaluations[-1]
         numbers[last.metric] = last.value
         numbers["inference_per_second"] = last.samples / last.seconds
-    if not run.record["overloaded"]:
-        window = analysis.window(progress)
+    if not run.overloaded:
+        window = run.window
         rate = window.samples_per_second
         numbers |= {
-            "window_s": window.end - window.begin,
+            "window_s": window.end - window.begin - window.paused,
+            "paused_s": window.paused,
             "samples_per_second": rate,
             "batches_per_second": rate / trial.batch_size,
             "epoch_s": trial.steps_per_epoch * trial.batch_size * trial.workers / rate,

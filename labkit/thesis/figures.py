@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from labkit.errors import nearest
 from labkit.figures import FigureError, Tables, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import tables
+from labkit.figures.words import describe
+from labkit.runs.selection import in_word, in_words, there
 from labkit.trials import Trial
 
 
@@ -64,7 +66,7 @@ OWN = {"tensorflow": {"initializer": ("xavier",)}, "mxnet": {"initializer": ("un
 BOTH = {"workers": (50,), "initializer": ("xavier", "uniform")}
 HIGHER = {"learning_rate": (0.1, 0.05)}
 SMALL = CNN | OWN["mxnet"] | {"batch_size": (5, 512), "learning_rate": (0.025,)}
-RATES = CNN | {"initializer": ("default",), "learning_rate": (0.025,), "eval_samples": (0,)}
+RATES = CNN | {"initializer": ("default",), "learning_rate": (0.025,)}
 
 
 def _cnn(*sizes: int) -> dict[str, tuple[Any, ...]]:
@@ -72,7 +74,7 @@ def _cnn(*sizes: int) -> dict[str, tuple[Any, ...]]:
 
 
 def _rnn(size: int) -> dict[str, tuple[Any, ...]]:
-    return RNN | {"batch_size": (size,), "learning_rate": (0.05,), "eval_samples": (0,)}
+    return RNN | {"batch_size": (size,), "learning_rate": (0.05,)}
 
 
 _curve, _rate = figures.learning_curve, figures.throughput
@@ -153,12 +155,27 @@ def shown(number: str, results: Any) -> Tables:
             if not value:
                 only = ", ".join(map(str, there))
                 raise FigureError(f"figure {number}: {column} is {only} in all trials")
-        chosen = select(chosen, **{column: value})
+        before, chosen = chosen, select(chosen, **{column: value})
+        chosen.notes += tuple(_left_out(before.table, chosen.table, column))
     return chosen
+
+
+def _left_out(before: pd.DataFrame, after: pd.DataFrame, column: str) -> Iterator[str]:
+    """Name the configurations of which nothing is shown, as they were run otherwise."""
+    fields = ("framework", "batch_size", "learning_rate", "initializer")
+    by = [name for name in fields if name != column and before[name].nunique(dropna=False) > 1]
+    kept = {tuple(row) for row in after[by].itertuples(index=False)}
+    for values, group in before.groupby(by, dropna=False) if by else ():
+        if values not in kept and column not in fields:
+            ran = in_words(there(group[column]))
+            what = describe(dict(zip(by, values, strict=True)), by)
+            yield f"Left out: {what}, which was run with {column} {ran} only."
 
 
 def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()) -> pd.DataFrame:
     """Return the trials of a figure out of all that were ever run: those with its settings.
+
+    Of the trials of rates these are those without an evaluation, if there are any.
 
     Parameters
     ----------
@@ -173,19 +190,23 @@ def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()
     FigureError
         If there are none.
     """
-    row = find(number)
     kept = table
-    for column, values in row.ran.items():
+    for column, values in find(number).ran.items():
         if column in but:
             continue
-        kept = kept[kept[column].isin(values)]
+        among, kept = kept, kept[kept[column].isin(values)]
         if kept.empty:
+            found = there(among[column])
             raise FigureError(
                 f"figure {number}: no trial was run as in the thesis, with {column} "
-                f"{' or '.join(map(str, values))}; --profile NAME draws what the notebook of a "
-                "profile shows"
+                f"{' or '.join(map(str, values))}, only with {in_words(found)}; "
+                f"--{column.replace('_', '-')} {in_word(found[0])} draws it from those, and "
+                "--profile NAME what the notebook of a profile shows"
             )
-    return kept
+    # An evaluation changes no rate, so that any trial will do; but the notebooks' have none.
+    alone = kept[kept["eval_samples"] == 0]
+    rates = find(number).draw in (_rate, _time, _speedup) and "eval_samples" not in but
+    return alone if rates and len(alone) else kept
 
 
 def draw(number: str, results: Any) -> Figure:

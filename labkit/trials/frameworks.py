@@ -33,6 +33,8 @@ class Framework:
         Whether servers leave when the workers have finished, or wait for a SIGTERM.
     trainer : Path
         Its trainer.
+    package : str
+        The distribution that it is installed by; that of its name by default.
     python : Path
         The interpreter of its environment; labkit's own by default.
     recipe : Path
@@ -48,6 +50,7 @@ class Framework:
     servers_end_themselves: bool
     trainer: Path
     recipe: Path
+    package: str = ""
     python: Path = Path(sys.executable)
 
     @property
@@ -69,6 +72,7 @@ FRAMEWORKS = {
             servers_end_themselves=False,
             trainer=replicas.HERE / "train_tensorflow.py",
             recipe=TEMPLATES / "images" / "tensorflow",
+            package="tensorflow-cpu",
         ),
         Framework(
             "mxnet",

@@ -33,8 +33,10 @@ class Sweep(Sequence[Trial]):
         ----------
         repeats : int
             How often each combination is run; repeats differ in their seed: the trial's own, the
-            next one, and so on. They are the outermost loop, so that slow changes of a machine
-            meet all combinations alike.
+            next one, and so on. Where several seeds are given, their whole range is repeated
+            beyond the last one, so that no two trials share a seed: 1 and 2, then 3 and 4.
+            Repeats are the outermost loop, so that slow changes of a machine meet all
+            combinations alike.
         **values
             Fields of `Trial`; a list or tuple is an axis of the grid.
 
@@ -59,7 +61,9 @@ class Sweep(Sequence[Trial]):
             Trial(**dict(zip(axes, point, strict=True)))
             for point in itertools.product(*axes.values())
         ]
-        return cls([t.replace(seed=t.seed + k) for k in range(repeats) for t in grid])
+        seeds = [trial.seed for trial in grid]
+        span = max(seeds) - min(seeds) + 1
+        return cls([t.replace(seed=t.seed + k * span) for k in range(repeats) for t in grid])
 
     def __len__(self) -> int:
         return len(self._trials)

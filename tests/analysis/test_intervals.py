@@ -63,6 +63,72 @@ def test_interval_scales_with_its_values_in_any_order(values, k, random):
     assert one.low <= one.mean <= one.high
 
 
+# --- quantities that cannot be negative -----------------------------------------------------
+
+
+def test_geometric_interval_of_a_case_by_hand():
+    found = analysis.geometric_interval([10, 1000])  # logs 1 and 3 of base 10, standard error 1
+    assert (found.mean, found.n) == (close(100), 2)
+    assert found.low == close(10 ** (2 - 12.7062), 1e-4)
+    assert found.high == close(10 ** (2 + 12.7062), 1e-4)
+    found = analysis.geometric_interval(np.exp([1, 2, 3]))  # t(0.975, 2) = 4.30265
+    half = 4.30265 / math.sqrt(3)
+    assert found.low == close(math.exp(2 - half), 1e-5)
+    assert found.half_width == close(math.sinh(half), 1e-5)
+    assert math.isnan(analysis.geometric_interval([7]).half_width)
+
+
+wide = st.lists(st.floats(1e-6, 1e9), min_size=2, max_size=8)
+few = st.lists(st.floats(20, 200), min_size=2, max_size=8)
+
+
+@given(wide)
+def test_no_interval_of_what_cannot_be_negative_reaches_below_zero(values):
+    found = analysis.geometric_interval(values)
+    assert 0 <= found.low <= found.mean * (1 + 1e-12) <= found.high * (1 + 1e-9)
+    assert min(values) * (1 - 1e-9) <= found.mean <= max(values) * (1 + 1e-9)
+    clipped = analysis.interval(values, least=0)
+    free = analysis.interval(values)
+    assert clipped.low == max(free.low, 0) and clipped.high == free.high
+
+
+@given(few, factor)
+def test_geometric_interval_of_times_is_that_of_rates_turned_over(values, k):
+    rate = analysis.geometric_interval(values)
+    time = analysis.geometric_interval([k / value for value in values])
+    assert time.mean == close(k / rate.mean)
+    assert (time.low, time.high) == (close(k / rate.high), close(k / rate.low))
+
+
+@given(few, few)
+def test_a_speedup_is_the_ratio_of_the_means_that_are_shown(many, one):
+    means = [analysis.geometric_interval(values).mean for values in (many, one)]
+    assert analysis.speedup_interval(many, one).mean == close(means[0] / means[1])
+
+
+@given(st.floats(50, 200), st.integers(2, 8))
+def test_repeats_that_agree_leave_an_interval_without_width(value, n):
+    assert analysis.geometric_interval([value] * n).half_width == pytest.approx(0, abs=1e-9)
+
+
+def test_geometric_intervals_hold_the_true_value_as_often_as_they_say():
+    random = np.random.default_rng(5)
+    hits = 0
+    for _ in range(1500):
+        found = analysis.geometric_interval(np.exp(random.normal(math.log(30), 0.3, 4)))
+        hits += found.low <= 30 <= found.high
+    assert 0.93 < hits / 1500 < 0.97
+
+
+@pytest.mark.parametrize("values", [[], [1, math.nan], [1, 0], [-1]])
+def test_geometric_interval_of_what_is_not_positive_is_an_error(values):
+    with pytest.raises(MetricError, match="values: "):
+        analysis.geometric_interval(values)
+
+
+# --- speedups -------------------------------------------------------------------------------
+
+
 def test_speedup_interval_of_a_case_by_hand():
     # Logs: means 1.1 and 0.1; squared errors 0.01 and 0.01 / 3; degrees of freedom
     # (0.04 / 3)^2 / (0.01^2 / 1 + (0.01 / 3)^2 / 2) = 1.684.

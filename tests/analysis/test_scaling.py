@@ -23,7 +23,7 @@ def test_summarise_has_one_row_per_configuration():
     assert set(summary["n"]) == {3}
     one = table.query("framework == 'mxnet' and workers == 2 and batch_size == 128")
     row = summary.query("framework == 'mxnet' and workers == 2 and batch_size == 128").iloc[0]
-    expected = analysis.interval(one["batches_per_second"])
+    expected = analysis.geometric_interval(one["batches_per_second"])
     assert (row["mean"], row["low"], row["high"]) == (expected.mean, expected.low, expected.high)
     assert "seed" not in summary and "learning_rate" in summary
 
@@ -31,7 +31,21 @@ def test_summarise_has_one_row_per_configuration():
 def test_summarise_takes_any_column():
     table = trials(workers=(1,), repeats=2)
     row = analysis.summarise(table, "epoch_s").query("framework == 'tensorflow'").iloc[0]
-    assert row["mean"] == close(table.query("framework == 'tensorflow'")["epoch_s"].mean())
+    times = table.query("framework == 'tensorflow'")["epoch_s"]
+    assert row["mean"] == close(math.sqrt(times.iloc[0] * times.iloc[1]))
+    rate = analysis.summarise(table).query("framework == 'tensorflow'").iloc[0]
+    assert row["mean"] * rate["mean"] == close(60_000 / 512)
+
+
+def test_no_interval_in_a_table_reaches_below_zero():
+    table = trials(frameworks=("mxnet",), workers=(1,), repeats=2)
+    table["batches_per_second"] = [45.0, 50.3]  # Student's t of two repeats is 12.7
+    table["imbalance"] = [0.0, 0.1]
+    for metric in ("batches_per_second", "imbalance"):
+        row = analysis.summarise(table, metric).iloc[0]
+        assert 0 <= row["low"] <= row["mean"] <= row["high"]
+    table["change"] = [-2.0, 2.0]
+    assert analysis.summarise(table, "change").iloc[0]["low"] < -2
 
 
 def test_summarise_counts_only_what_was_measured():
@@ -46,6 +60,49 @@ def test_summarise_counts_only_what_was_measured():
 def test_summarise_keeps_oversubscribed_and_other_trials_apart():
     table = pd.concat([trials(workers=(4,), cores=8), trials(workers=(4,), cores=2)])
     assert len(analysis.summarise(table)) == 4
+
+
+DIFFERENCES = [
+    ("host", "a", "b"), ("cpu_model", "Xeon", "EPYC"), ("cores", 64, 32), ("code", "0f", "1e"),
+    ("versions", "mxnet 1.9.1", "mxnet 1.9.0"),
+]  # fmt: skip
+
+
+def mixed(column, *values, seeds=2):
+    """Return the trials of one framework, of which some differ in more than their seeds."""
+    tables = [trials(frameworks=("mxnet",), workers=(1, 2), repeats=seeds) for _ in values]
+    return pd.concat(
+        [table.assign(**{column: value}) for table, value in zip(tables, values, strict=True)]
+    )
+
+
+@pytest.mark.parametrize(("column", "one", "other"), DIFFERENCES)
+def test_what_differs_is_never_pooled(column, one, other):
+    table = mixed(column, one, other)
+    summary = analysis.summarise(table)
+    assert len(summary) == 4 and set(summary["n"]) == {2}
+    assert len(analysis.summarise(mixed(column, one, one))) == 2
+    curves = analysis.speedups(table)
+    assert sorted(curves[column].unique()) == sorted([one, other])
+    # and what has one worker's rate only elsewhere has no speedup
+    table = table[(table["workers"] == 1) == (table[column] == one)]
+    assert analysis.speedups(table).set_index("workers")["speedup"].isna().to_dict() == {
+        1: False,
+        2: True,
+    }
+
+
+def test_one_seed_of_two_trainers_is_no_interval():
+    summary = analysis.summarise(mixed("code", "0f", "1e", seeds=1))
+    assert set(summary["n"]) == {1} and summary["low"].isna().all()
+
+
+def test_a_failure_before_any_version_was_told_counts_beside_the_others():
+    table = lose(mixed("versions", "mxnet 1.9.1"), workers=2, seed=2)
+    table.loc[table["status"] == "failed", "versions"] = ""
+    summary = analysis.summarise(table).set_index("workers")
+    assert summary["n"].to_dict() == {1: 2, 2: 1}
+    assert set(summary["versions"]) == {"mxnet 1.9.1"}
 
 
 def test_speedups_by_hand():

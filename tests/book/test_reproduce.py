@@ -38,6 +38,8 @@ def test_a_notebook_is_run_rendered_and_kept(
     index = reproduce("tiny", notebooks=notebooks, echo=said.append)
     assert index == rendered / "index.html"
     assert any("[1 of 1] 0-1-tiny" in line for line in said)
+    tally, see = said[-2:]
+    assert tally.startswith("1 trial: 1 run, 0 re-used") and see == f"see {index}"
     there = {str(path.relative_to(rendered)) for path in rendered.rglob("*") if path.is_file()}
     assert there == {
         "index.html", "0-1-tiny.ipynb", "0-1-tiny.html",
@@ -57,7 +59,7 @@ def test_a_notebook_is_run_rendered_and_kept(
 
     trials = (rendered / "figures" / "6.5a.csv").read_text().splitlines()
     assert len(trials) == 2 and "mxnet-lenet5-w1-b16" in trials[1]
-    assert "host" not in trials[0].split(",")
+    assert {"host", "revision"} < set(trials[0].split(","))
     page, front = (rendered / "0-1-tiny.html").read_text(), index.read_text()
     assert '<html lang="en">' in page and "<title>0.1 A tiny notebook</title>" in page
     (image,) = re.findall("<img [^>]+>", page)
@@ -76,7 +78,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert said[0] == "1 of 1 notebooks are up to date"
     assert up_to_date(notebooks)
 
-    # And it can be published, with its tables, and without the machine's name.
+    # And it can be published, with its tables.
     published = tmp_path / "published"
     published.mkdir()
     (published / "of-last-time").touch()
@@ -85,7 +87,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
     trials = pd.read_parquet(published / "trials.parquet")
     assert len(trials) == 1 and trials["accuracy"].notna().all()
-    assert "host" not in trials and platform.node() not in trials.to_csv()
+    assert set(trials["host"]) == {platform.node()} and trials["revision"].notna().all()
 
 
 def test_a_failing_cell_is_reported_and_the_others_go_on(kernels, notebooks, rendered):

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from tidy_tables import steps, trials
 
@@ -78,10 +79,16 @@ def test_general_figures_of_selected_runs(labkit, kept, tmp_path, kind):
     [
         (("6.33",), ["did you mean '6.3'"]),
         (("throughputs",), ["did you mean 'throughput'"]),
-        (("throughput", "--lines=batch_size"), ["initializer: ", "--initializer ", "--lines"]),
+        (("throughput", "--lines=batch_size"),
+         ["initializer: default, uniform", "choose: --initializer default, or --initializer "
+          "uniform, or --lines initializer"]),
         (("throughput", "--panels=batchsize"), ["panels: ", "did you mean 'batch_size'"]),
         (("throughput", "--workers=7"), ["workers: 7 is in none of the trials, only 1, 2"]),
         (("throughput", "--workers=x"), ["--workers: x; allowed: numbers"]),
+        (("throughput", "--framework=mxnet", "--model", "lstm"),
+         ["model: lstm is in none of the trials with framework mxnet, only lenet5"]),
+        (("6.6", "--workers=2"), ["6.6: there is nothing to draw", "no rate with one worker",
+                                  "In all trials: ", "workers 2"]),
         (("throughput", "--profile=laptop"), ["--profile: only for figures of the thesis"]),
         (("6.3", "--lines=workers"), ["--lines: figure 6.3", "throughput, speedup"]),
         (("6.4a",), ["batch_size 256", "--profile NAME"]),
@@ -96,3 +103,37 @@ def test_what_cannot_be_drawn_is_one_clear_error(labkit, kept, tmp_path, words, 
         assert piece in refused.output
     assert "Traceback" not in refused.output
     assert not (tmp_path / "out").exists()
+
+
+def test_where_trials_of_several_lengths_are_kept_it_says_how_to_select(
+    labkit, kept, tmp_path, monkeypatch
+):
+    longer = kept.table.assign(steps=936, trial=kept.table["trial"] + "-longer")
+    monkeypatch.setattr(
+        figure_module, "read_table", lambda name, *_: pd.concat([kept.table, longer])
+    )
+    refused = labkit("figure", "6.5a")
+    assert refused.exit_code == 1
+    assert "steps: 200, 936" in refused.output
+    assert "choose: --steps 200, or --steps 936" in refused.output
+    drawn = labkit("figure", "6.5a", "--steps", "936", f"--output={tmp_path}")
+    assert drawn.exit_code == 0, drawn.output
+    both = labkit("figure", "throughput", "--initializer=default", "--lines=steps,batch_size",
+                  f"--output={tmp_path}")  # fmt: skip
+    assert both.exit_code == 0, both.output
+
+
+def test_trials_with_an_evaluation_are_drawn_if_there_are_no_others(
+    labkit, kept, tmp_path, monkeypatch
+):
+    evaluated = kept.table.assign(eval_samples=None, trial=kept.table["trial"] + "-evaluated")
+    both = pd.concat([kept.table, evaluated])
+    for table, said in ((evaluated, 0), (both, 1)):
+        monkeypatch.setattr(figure_module, "read_table", lambda name, *_, table=table: table)
+        drawn = labkit("figure", "6.6", f"--output={tmp_path}")
+        assert drawn.exit_code == 0, drawn.output
+        lines = drawn.stderr.splitlines()
+        assert len(lines) == said
+        assert all("--eval-samples 0" in line and "8 more have unset" in line for line in lines)
+    drawn = labkit("figure", "6.6", "--eval-samples=unset", f"--output={tmp_path}")
+    assert drawn.exit_code == 0 and not drawn.stderr

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.unit
 def commands(group=main, names=()):
     """Yield all subcommands, also those of groups, by the words that call them."""
     yield names, group
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*names, name))
+    context = click.Context(group)
+    for name in group.list_commands(context) if isinstance(group, click.Group) else ():
+        yield from commands(group.get_command(context, name), (*names, name))
 
 
 COMMANDS = dict(commands())

@@ -1,12 +1,16 @@
 """``labkit results`` and ``tensorboard``: what has been measured, also by other versions."""
 
+import errno
 import io
 import json
+import os
+from pathlib import Path
 
 import made_runs
 import pandas as pd
 import pytest
 
+from labkit import datasets
 from labkit.runs import Store
 
 pytestmark = pytest.mark.unit
@@ -41,11 +45,15 @@ def test_the_tables_of_what_was_measured(labkit, store):
     for trial in trials:
         made_runs.add(store, trial)
     shown = labkit("results", "--format=csv")
-    assert list(frame(shown)["trial"]) == sorted(trial.name for trial in trials)
+    assert list(frame(shown)["trial"]) == sorted(store.find(t).directory.name for t in trials)
     assert shown.stderr == ""
     steps = frame(labkit("results", "--table=steps", "--format=csv"))
     assert steps["steps"].max() == trials[0].total_steps
-    assert len(labkit("results").stdout.splitlines()) == 3  # with the names of the columns
+    said, _, *lines = labkit("results").stdout.splitlines()
+    assert said == ("In all trials: framework mxnet, model lenet5, workers 2, batch_size 50, "
+                    "learning_rate 0.1, steps 100")  # fmt: skip
+    assert lines[0].split() == ["seed", "batches_per_second", "accuracy"]
+    assert [line.split()[0] for line in lines[1:]] == ["1", "2"]
 
 
 def test_runs_of_other_versions_do_not_vanish(labkit, store):
@@ -54,11 +62,13 @@ def test_runs_of_other_versions_do_not_vanish(labkit, store):
     change(runs[changed], identity="of another trainer")
     change(runs[gone], values=gone.model_dump() | {"model": "perceptron"})
     shown = labkit("results", "--format=csv")
-    assert list(frame(shown)["trial"]) == [changed.name, now.name]
+    assert list(frame(shown)["trial"]) == [
+        runs[changed].directory.name, runs[now].directory.name,
+    ]  # fmt: skip
     (line,) = shown.stderr.splitlines()
     assert line.startswith("labkit: 2 runs are of another version of labkit: ")
-    assert f"1 shown, though the trainer or the data has changed since ({changed.name})" in line
-    assert "model: 'perceptron'" in line and f"({gone.name})" in line
+    assert f"1 shown, though the trainer or the data has changed since ({changed.name}-" in line
+    assert "model: 'perceptron'" in line and f"({gone.name}-" in line
     assert now.name not in line
 
 
@@ -84,5 +94,62 @@ def test_the_published_run_has_the_columns_of_today(labkit, store):
     made_runs.add(store, made_runs.trial())
     today = frame(labkit("results", "--format=csv")).columns
     published = frame(labkit("results", "--reference", "--format=csv")).columns
-    assert set(today) - set(published) <= {"host"}  # which is not published
+    # the run that is published now was made before there were these
+    assert set(today) - set(published) <= {"host", "code", "steal_cpu"}
     assert "batches_per_second" in labkit("results", "--reference").output
+
+
+@pytest.mark.parametrize(
+    ("ending", "read"),
+    [(".csv", pd.read_csv), (".json", pd.read_json), (".parquet", pd.read_parquet)],
+)
+def test_a_file_is_written_as_its_name_ends(labkit, store, tmp_path, ending, read):
+    for seed in (1, 2):
+        made_runs.add(store, made_runs.trial(seed=seed))
+    file = tmp_path / "not" / "yet" / f"there{ending}"
+    done = labkit("results", "--output", str(file))
+    assert done.exit_code == 0, done.output
+    table = read(file)
+    assert list(table["seed"]) == [1, 2]
+    assert table["batches_per_second"].notna().all()
+
+
+def test_formats_on_standard_output(labkit, store):
+    made_runs.add(store, made_runs.trial())
+    (row,) = json.loads(labkit("results", "--format=json").stdout)
+    assert row["framework"] == "mxnet" and row["clip_norm"] is None
+    refused = labkit("results", "--output", "table.xlsx")
+    assert refused.exit_code == 2 and ".csv, .json, .parquet" in refused.output
+
+
+@pytest.mark.parametrize("table", ["trials", "steps", "evals"])
+def test_results_are_selected_as_figures_are(labkit, store, table):
+    for seed in (1, 2, 3):
+        made_runs.add(store, made_runs.trial(seed=seed))
+    chosen = labkit("results", "--format=csv", f"--table={table}", "--seed", "1", "3")
+    assert set(frame(chosen)["seed"]) == {1, 3}
+    none = labkit("results", f"--table={table}", "--seed=7", "--workers=2")
+    assert none.exit_code == 1
+    assert "seed: 7 is in none of the trials" in none.output and "only 1, 2, 3" in none.output
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize("words", [("results", "--output=x/t.csv"), ("figure", "throughput"),
+                                   ("reproduce", "--profile=smoke")],
+                         ids=lambda words: words[0])  # fmt: skip
+def test_a_place_that_cannot_be_written_is_one_clear_error(
+    labkit, store, monkeypatch, words, error
+):
+    made_runs.add(store, made_runs.trial())
+
+    def refuse(path, *_, **__):
+        raise OSError(error, os.strerror(error), str(path))
+
+    for writing in ("mkdir", "write_bytes", "write_text"):
+        monkeypatch.setattr(Path, writing, refuse)
+    monkeypatch.setattr(datasets, "fetch", lambda name: None)
+    refused = labkit(*words)
+    assert refused.exit_code == 1, refused.output
+    (line,) = refused.stderr.strip().splitlines()
+    assert line.startswith("labkit: ") and os.strerror(error) in line
+    assert "LABKIT_OUTPUTS" in line and "Traceback" not in line

@@ -1,9 +1,13 @@
 """``labkit run``: one trial, its summary, and what is refused."""
 
 import io
+import shlex
 
 import pandas as pd
 import pytest
+
+from labkit import campaign
+from labkit.trials import Sweep
 
 TINY = [
     "run", "--framework=mxnet", "--model=lenet5", "--strategy=single", "--batch-size=16",
@@ -47,5 +51,56 @@ def test_a_trial_that_cannot_be_is_refused_before_anything_starts(labkit, tmp_pa
     assert refused.exit_code == 1
     for piece in said:
         assert piece in refused.output
+    assert "Traceback" not in refused.output
+    assert not (tmp_path / "outputs").exists()
+
+
+SETTING = "--framework mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 200"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "grid"),
+    [
+        ("--workers 1 2 4 --repeats 3", {"workers": [1, 2, 4], "repeats": 3}),
+        ("--workers=1 2 4 --repeats=3", {"workers": [1, 2, 4], "repeats": 3}),
+        ("--workers 1,2,4", {"workers": [1, 2, 4]}),
+        ("--workers 1 --workers 2,4 --seed 5", {"workers": [1, 2, 4], "seed": 5}),
+        ("--seed 1 2 --initializer xavier uniform --repeats 2",
+         {"seed": [1, 2], "initializer": ["xavier", "uniform"], "repeats": 2}),
+    ],
+)  # fmt: skip
+def test_lists_make_a_sweep(labkit, monkeypatch, words, grid):
+    asked = []
+
+    def measure(sweep, *_, **__):
+        asked.append(list(sweep))
+        raise campaign.SweepFailed("not in this test")
+
+    monkeypatch.setattr(campaign, "measure", measure)
+    refused = labkit("run", *shlex.split(f"{SETTING} {words}"))
+    assert "not in this test" in refused.output
+    setting = {"framework": "mxnet", "model": "lenet5", "batch_size": 128,
+               "learning_rate": 0.025, "steps": 200}  # fmt: skip
+    assert asked == [list(Sweep.grid(**setting | grid))]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--workers 1 0", "workers: 0"),
+        ("--workers 1 two", "'two' is not a valid integer"),
+        ("--workers -1", "workers: -1"),
+        ("--workers", "--workers"),
+        ("--repeats 2 3", "3"),
+        ("--repeats 0", "repeats: 0"),
+        ("--steps 20 --epochs 1 2", "epochs, steps"),
+    ],
+)
+def test_lists_that_make_no_sweep_are_refused(labkit, tmp_path, words, said):
+    refused = labkit("run", *shlex.split(f"{SETTING} {words}"))
+    assert refused.exit_code in (1, 2)
+    assert said in refused.output
     assert "Traceback" not in refused.output
     assert not (tmp_path / "outputs").exists()

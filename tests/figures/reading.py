@@ -38,6 +38,11 @@ def note(figure):
     return " ".join(figure.get_supxlabel().split())
 
 
+def middle(figure):
+    """Return what is said in the middle of axes in which nothing is drawn."""
+    return " ".join(" ".join(t.get_text().split()) for axes in figure.axes for t in axes.texts)
+
+
 def texts(figure):
     return [t for t in figure.findobj(Text) if t.get_text() and t.get_visible()]
 

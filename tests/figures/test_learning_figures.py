@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from reading import heights, labels, note, results
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from reading import heights, labels, middle, note, results
 from tidy_tables import lose, steps, trials
 
 from labkit import analysis
@@ -122,7 +124,7 @@ def test_oversubscribed_learning_curves_stay_valid_and_say_so(x):
 def test_oversubscribed_learning_curves_over_time_carry_a_warning():
     table = trials(workers=(1, 4), cores=2)
     said = note(curve(table, "tensorflow", x="t"))
-    assert "Oversubscribed: 4 workers on fewer cores; these are not the seconds" in said
+    assert "Oversubscribed (more workers and servers than cores): 4 workers; these are not" in said
     assert "valid" not in said
     table = trials(workers=(1, 2), cores=2)
     assert "versubscribed" not in note(curve(table, "tensorflow", x="t"))
@@ -178,5 +180,30 @@ def test_where_no_trial_reported_the_figure_says_so():
     made = results(trials(workers=(1, 2)))
     made.table = lose(made.table, model="lenet5")
     assert "Not measured: " in note(learning_curve(made))
+    assert "not measured: the trials failed" in middle(learning_curve(made))
     made.steps = pd.DataFrame()  # as a store returns it if nothing has finished
     assert "Not measured: " in note(learning_curve(made))
+
+
+def test_a_curve_of_one_report_is_a_dot():
+    made = results(trials(workers=(1, 2), repeats=2), windows=1)
+    figure = learning_curve(made)
+    axes = figure.axes[0]
+    axes.get_legend().remove()  # which has the same colours
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
+    assert len(axes.lines) == 4
+    for line in axes.lines:
+        assert len(line.get_xdata()) == 1
+        near = np.abs(pixels - to_rgb(line.get_color())).max(axis=-1) < 0.02
+        assert near.sum() > 5, line.get_label()
+    assert not figure.empty
+
+
+def test_trials_without_a_report_leave_no_empty_axes():
+    made = results(trials(workers=(1,), repeats=1))
+    made.steps = made.steps.iloc[:0]
+    figure = learning_curve(made)
+    assert "not measured: the trials reported no number" in middle(figure)
+    assert labels(figure) == []

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reading import heights, labels, note, series, texts
+from reading import heights, labels, middle, note, series
 from tidy_tables import lose, trials
 
 from labkit import analysis
@@ -21,7 +21,7 @@ def test_points_are_means_with_their_intervals(draw, column):
     assert labels(figure) == ["TensorFlow", "MXNet"]
     for framework, (_, line, bars) in zip(("tensorflow", "mxnet"), series(figure), strict=True):
         groups = table[table["framework"] == framework].groupby("workers")[column]
-        expected = [analysis.interval(group) for _, group in groups]
+        expected = [analysis.geometric_interval(group) for _, group in groups]
         assert line.get_xdata().tolist() == [1, 2, 5, 25]
         assert heights(line) == pytest.approx([e.mean for e in expected])
         assert bars == pytest.approx(np.array([(e.low, e.high) for e in expected]))
@@ -55,7 +55,8 @@ def test_duration_over_batch_sizes_is_that_of_one_worker():
     one = table.query("framework == 'mxnet' and workers == 1").groupby("batch_size")["epoch_s"]
     (_, _, _), (label, line, _) = series(figure)
     assert label == "MXNet"
-    assert heights(line) == pytest.approx(one.mean().to_numpy())
+    expected = [analysis.geometric_interval(group).mean for _, group in one]
+    assert heights(line) == pytest.approx(expected)
 
 
 def test_oversubscribed_points_are_hollow_and_joined_by_no_line():
@@ -71,7 +72,8 @@ def test_oversubscribed_points_are_hollow_and_joined_by_no_line():
         assert shared.get_marker() == measured.get_marker()
         assert shared.get_color() == measured.get_color()
         assert np.isfinite(bars).all()
-    assert labels(figure) == ["TensorFlow", "MXNet", "oversubscribed: more workers than cores"]
+    hollow = "oversubscribed: more workers and servers than cores"
+    assert labels(figure) == ["TensorFlow", "MXNet", hollow]
     assert "say nothing about scaling" in note(figure)
 
 
@@ -109,6 +111,22 @@ def test_a_single_run_has_no_bars_and_says_so():
     assert "n = 1 to 2 repeats; bars: 95 % intervals; none where n = 1" in note(throughput(mixed))
 
 
+@pytest.mark.parametrize("draw", [throughput, epoch_time, speedup])
+def test_a_poor_interval_does_not_rule_the_axis(draw):
+    table = trials(workers=(1, 2), repeats=2, spread=0)
+    poor = (table["framework"] == "mxnet") & (table["workers"] == 2) & (table["seed"] == 1)
+    table.loc[poor, ["batches_per_second", "epoch_s"]] *= 1.3
+    figure = draw(table)
+    highest = max(float(np.max(heights(line))) for _, line, _ in series(figure))
+    (low, high) = figure.axes[0].get_ylim()
+    assert low == 0 and highest < high <= 1.5 * max(highest, 2)
+    ends = np.concatenate([bars for _, _, bars in series(figure)])
+    assert ends.max() > high and ends.min() > 0
+    assert "Bars that end at the upper edge reach beyond it." in note(figure)
+    assert "Geometric means of n = 2 repeats" in note(figure)
+    assert "reach beyond" not in note(draw(trials(workers=(1, 2))))
+
+
 # --- speedup -------------------------------------------------------------------------------
 
 
@@ -132,7 +150,8 @@ def test_speedup_never_shows_oversubscribed_points():
         assert line.get_xdata().tolist() == [1, 2]
     ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert ticks == ["1", "2"]
-    assert "Left out, oversubscribed (more workers than cores): 4, 8 workers." in note(figure)
+    left_out = "Left out, oversubscribed (more workers and servers than cores): 4, 8 workers."
+    assert left_out in note(figure)
 
 
 def test_without_one_worker_there_is_no_speedup_and_the_figure_says_so():
@@ -147,7 +166,8 @@ def test_without_one_worker_there_is_no_speedup_and_the_figure_says_so():
 
 def test_if_all_is_oversubscribed_no_speedup_is_measured():
     figure = speedup(trials(workers=(2, 4), cores=1))
-    assert "not measured" in [text.get_text() for text in texts(figure)]
+    assert "not measured: all trials are oversubscribed" in middle(figure)
+    assert figure.empty == "all trials are oversubscribed"
     assert not any(line.get_label() == "ideal" for line in figure.axes[0].lines)
     assert "Left out, oversubscribed" in note(figure)
 
@@ -167,6 +187,35 @@ def test_what_varies_becomes_a_line():
     assert figure.axes[0].get_title("left") == "Speedup, MXNet, CNN"
 
 
+@pytest.mark.parametrize("draw", [throughput, speedup])
+def test_several_machines_have_a_line_each_and_are_named(draw):
+    table = trials(frameworks=("mxnet",), workers=(1, 2)).assign(
+        cpu_model="EPYC", code="0f", versions="mxnet 1.9.1"
+    )
+    alone = labels(draw(table.assign(host="a")))
+    both = pd.concat(
+        [table.assign(host=host, cores=cores, trial=table["trial"] + host)
+         for host, cores in (("a", 64), ("b", 32))]
+    )  # fmt: skip
+    assert "host" not in " ".join(alone)
+    assert [text for text in labels(draw(both)) if "ideal" not in text] == ["host a", "host b"]
+    with pytest.raises(AmbiguousFigure, match="host: "):
+        draw(both, lines="batch_size")
+    assert labels(draw(select(both, host="a"))) == alone
+
+
+def test_each_framework_has_its_own_versions_and_code_which_is_no_difference():
+    table = trials(workers=(1, 2)).assign(host="a", cpu_model="EPYC")
+    for column in ("code", "versions"):
+        table[column] = table["framework"] + f" {column}"
+    assert labels(throughput(table)) == ["TensorFlow", "MXNet"]
+    newer = table.assign(versions="tensorflow 3", trial=table["trial"] + "-new")
+    mixed = pd.concat([table, newer[newer["framework"] == "tensorflow"]])
+    said = labels(throughput(mixed))
+    assert sum("TensorFlow" in text for text in said) == 2
+    assert any("tensorflow 3" in text for text in said)
+
+
 def test_panels_share_out_the_trials():
     table = pd.concat(
         [trials(workers=(1, 2)), trials(workers=(1, 2), model="lstm")], ignore_index=True
@@ -177,9 +226,10 @@ def test_panels_share_out_the_trials():
     assert labels(figure) == ["TensorFlow", "MXNet"]
     for panel, model in enumerate(["lenet5", "lstm"]):
         of_it = table[(table["model"] == model) & (table["framework"] == "mxnet")]
-        expected = of_it.groupby("workers")["batches_per_second"].mean()
+        groups = of_it.groupby("workers")["batches_per_second"]
+        expected = [analysis.geometric_interval(group).mean for _, group in groups]
         (_, _, _), (_, line, _) = series(figure, panel)
-        assert heights(line) == pytest.approx(expected.to_numpy())
+        assert heights(line) == pytest.approx(expected)
     figure = speedup(trials(workers=(1, 2)), panels=["framework"])
     assert [axes.get_title("left") for axes in figure.axes] == ["TensorFlow", "MXNet"]
 
@@ -230,7 +280,7 @@ def test_trials_of_different_lengths_share_no_line_unasked():
 
 
 def test_a_point_measured_both_ways_is_ambiguous():
-    shared = trials(workers=(2,), cores=1)
+    shared = trials(workers=(2,), cores=1).assign(cores=64)
     shared["trial"] += "-elsewhere"
     table = pd.concat([trials(workers=(1, 2)), shared], ignore_index=True)
     with pytest.raises(AmbiguousFigure, match="oversubscribed: .* of TensorFlow, workers 2"):
@@ -243,7 +293,9 @@ def test_a_point_measured_both_ways_is_ambiguous():
 @pytest.mark.parametrize("draw", [throughput, speedup, epoch_time])
 def test_where_nothing_was_measured_the_figure_says_so(draw):
     figure = draw(lose(trials(workers=(1, 2)), model="lenet5"))
-    assert "not measured" in [text.get_text() for text in texts(figure)]
+    why = {speedup: "there is no rate with one worker to compare with"}
+    assert f"not measured: {why.get(draw, 'the trials failed')}" in middle(figure)
+    assert not draw(trials(workers=(1, 2))).empty
     assert "Not measured: " in note(figure)
     assert "n = " not in note(figure)
 

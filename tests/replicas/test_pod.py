@@ -218,7 +218,12 @@ time.sleep(60)
 
 
 def threads_of(pod):
-    return [replica.num_threads() for replica in psutil.Process(pod.process.pid).children()]
+    """Return how many threads each child of a pod's agent has; a child may end meanwhile."""
+    numbers = []
+    for child in psutil.Process(pod.process.pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            numbers.append(child.num_threads())
+    return numbers
 
 
 def bound(pod):

@@ -12,7 +12,7 @@ import made_runs
 import pytest
 from processes import exit_code, fork
 
-from labkit import replicas, settings
+from labkit import provenance, replicas, settings
 from labkit.errors import LabkitError
 from labkit.replicas.events import decode
 from labkit.runs import Results, RunError, Store
@@ -42,7 +42,7 @@ def test_a_run_is_kept_raw(store):
     made_runs.add(store, trial)
     run = store.find(trial)
     assert run.trial == trial
-    assert run.directory == store.root / trial.name
+    assert run.directory.parent == store.root and run.directory.name.startswith(trial.name)
     assert {path.name for path in run.directory.iterdir()} == {
         "trial.json", "run.json", "scheduler-0.log", "server-0.log", "server-1.log",
         "worker-0.log", "worker-1.log",
@@ -255,7 +255,85 @@ def test_what_a_cell_shows(store):
     assert lines[0].split()[:3] == ["workers", "servers", "seed"]
     assert lines[-1] == "2 runs"
     assert "<table" in results._repr_html_() and "2 runs" in results._repr_html_()
-    assert repr(results.runs[0]) == f"Run({trials[0].name}, finished, local)"
+    assert repr(results.runs[0]) == f"Run({results.runs[0].directory.name}, finished, local)"
     assert repr(store) == f"Store('{store.root}', 'local')"
     assert repr(Results([])) == "0 runs"
     assert repr(store.results(trials[:1])).startswith("framework")
+
+
+# --- what differs ---------------------------------------------------------------------------
+
+
+def elsewhere(**differences):
+    """Return the record of a run on a machine that differs from this one."""
+    return {"machine": made_runs.MACHINE | differences}
+
+
+def test_the_stores_of_two_machines_can_be_put_together(tmp_path):
+    trial, stores = made_runs.trial(), [Store(tmp_path / name) for name in ("a", "b")]
+    for store, host in zip(stores, ("here", "there"), strict=True):
+        made_runs.add(store, trial, **elsewhere(host=host))
+    shutil.copytree(tmp_path / "b", tmp_path / "a", dirs_exist_ok=True)
+    assert sorted(stores[0].results().table.host) == ["here", "there"]
+    assert stores[0].find(trial).record["machine"]["host"] == "here"
+    assert stores[0].results([trial]).table.host.tolist() == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("difference", "says"),
+    [
+        ({"host": "there"}, "1 of the machine there"),
+        ({"cpu_model": "another"}, "1 with cpu model another instead of a processor"),
+        ({"cores": 2}, "1 with cores 2 instead of 4"),
+    ],
+)
+def test_a_run_of_another_machine_is_not_this_ones(difference, says, store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial, **elsewhere(**difference))
+    assert store.find(trial) is None
+    assert store.set_aside([trial]) == f"kept runs not used: {says}"
+    made_runs.add(store, trial)
+    assert store.find(trial).record["machine"] == made_runs.MACHINE
+    assert len(list(store.runs())) == 2
+
+
+def test_a_run_with_other_versions_is_kept_and_not_used_again(store, monkeypatch):
+    trial = made_runs.trial()
+    made_runs.add(store, trial, started="then")
+    now = made_runs.versions("mxnet") | {"mxnet": "2.0", "numpy": "1.26"}
+    monkeypatch.setattr(provenance, "versions", lambda framework: now)
+    assert store.find(trial) is None
+    assert store.set_aside([trial]) == "kept runs not used: 1 with mxnet 1.0 instead of 2.0"
+    monkeypatch.setattr(made_runs, "versions", lambda framework: now)
+    made_runs.add(store, trial, started="now")
+    assert store.find(trial).record["started"] == "now"
+    assert sorted(store.results().table.versions) == [
+        "mxnet 1.0, python 3.11.0",
+        "mxnet 2.0, numpy 1.26, python 3.11.0",
+    ]
+
+
+def test_a_run_named_as_earlier_versions_did_is_used_and_replaced(store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial, started="old").directory.rename(store.root / trial.name)
+    assert store.find(trial).record["started"] == "old"
+    made_runs.add(store, trial, started="new")
+    assert [run.record["started"] for run in store.runs()] == ["new"]
+
+
+def test_runs_in_a_cluster_are_used_wherever_labkit_is(tmp_path):
+    store, trial = Store(tmp_path, "kubernetes"), made_runs.trial()
+    for started, host in (("1", "one cluster"), ("3", "another"), ("2", "a third")):
+        made_runs.add(store, trial, launcher="kubernetes", started=started, **elsewhere(host=host))
+    assert store.find(trial).record["started"] == "3"
+    assert store.set_aside([trial]) == ""
+    assert Store(tmp_path).find(trial) is None
+
+
+def test_code_tells_trainers_apart_but_no_repeats(store, monkeypatch):
+    for seed in (1, 2):
+        made_runs.add(store, made_runs.trial(seed=seed))
+    monkeypatch.setattr(replicas, "checksum", lambda *files: "0" * 64)
+    made_runs.add(store, made_runs.trial(seed=1))
+    table = store.results().table
+    assert table.groupby("code").seed.apply(sorted).tolist() in ([[1, 2], [1]], [[1], [1, 2]])

@@ -10,18 +10,18 @@ from labkit.runs.tables import modernise
 
 pytestmark = pytest.mark.unit
 
-RATES = ["window_s", "batches_per_second", "samples_per_second", "imbalance", "variation",
-         "epoch_s"]  # fmt: skip
+RATES = ["window_s", "paused_s", "batches_per_second", "samples_per_second", "imbalance",
+         "variation", "epoch_s"]  # fmt: skip
 NUMBERS = [*RATES, "duration_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
            "perplexity", "inference_per_second"]  # fmt: skip
 COLUMNS = {
     "framework", "model", "dataset", "strategy", "workers", "servers", "batch_size",
     "learning_rate", "epochs", "steps", "seed", "initializer", "clip_norm", "loss_over_time",
     "eval_samples", "threads", "trial", "identity", "status", "error", "samples_per_epoch",
-    "duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
+    "duration_s", "window_s", "paused_s", "batches_per_second", "samples_per_second", "imbalance",
     "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
     "perplexity", "inference_per_second", "cores", "oversubscribed", "overloaded", "started",
-    "host", "cpu_model", "revision", "versions", "load_before", "load_after",
+    "host", "cpu_model", "revision", "code", "versions", "load_before", "load_after",
 }  # fmt: skip
 
 
@@ -31,12 +31,13 @@ def test_a_row_worked_out_by_hand(store):
     table = store.results([trial]).table
     assert set(table) >= COLUMNS
     row = table.iloc[0]
-    assert row.trial == trial.name
+    assert row.trial.startswith(trial.name)
     assert row.identity == trial.identity
     assert (row.status, row.error, row.overloaded) == ("finished", None, False)
     # Worker 0 takes 100 steps of 50 images in 10 s, worker 1 half of that.
     assert row.duration_s == pytest.approx(20)
     assert row.window_s == pytest.approx(10)
+    assert row.paused_s == 0  # worker 0 evaluates when it has taken its last step
     assert row.samples_per_second == pytest.approx(500 + 250)
     assert row.batches_per_second == pytest.approx(15)
     assert row.samples_per_epoch == 60_000
@@ -71,6 +72,20 @@ def test_a_row_of_text(store):
 def test_time_sharing_is_told(workers, threads, shared, store):
     made_runs.add(store, made_runs.trial(workers=workers, threads=threads))
     assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+@pytest.mark.parametrize(("servers", "shared"), [(1, False), (2, False), (3, True)])
+def test_dedicated_servers_need_cores(servers, shared, store):
+    """The machine has four: two workers leave two to servers, whatever the framework."""
+    made_runs.add(store, made_runs.trial(framework="tensorflow", servers=servers))
+    assert bool(store.results().table.oversubscribed[0]) is shared
+
+
+def test_servers_beside_workers_share_their_cores(store):
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4))
+    made_runs.add(store, made_runs.trial(framework="mxnet", workers=4, servers=1))
+    table = store.results().table.set_index("servers")
+    assert table.oversubscribed.to_dict() == {4: False, 1: True}
 
 
 @pytest.mark.parametrize("status", ["failed", "diverged"])

@@ -99,10 +99,20 @@ def test_trials_of_other_settings_are_not_mixed_in(everything):
     with pytest.raises(AmbiguousFigure):
         draw("6.5a", everything.table[everything.table["model"] == "lenet5"])
     small = trials(batch_sizes=(32,))
-    with pytest.raises(FigureError, match="6.3: no trial .* batch_size 512; --profile NAME"):
+    said = "6.3: no trial .* batch_size 512, only with 32; --batch-size 32 .* --profile NAME"
+    with pytest.raises(FigureError, match=said):
         as_in_the_thesis("6.3", small.assign(eval_samples=0))
     with pytest.raises(FigureError, match="framework: tensorflow is in none of the trials"):
         draw("6.1a", trials(frameworks=("mxnet",)))
+
+
+def test_a_rate_may_come_from_trials_with_an_evaluation():
+    evaluated = trials(batch_sizes=(128,)).assign(eval_samples=None)
+    assert len(as_in_the_thesis("6.6", evaluated)) == len(evaluated)
+    alone = evaluated.assign(eval_samples=0, trial=evaluated["trial"] + "-alone")
+    both = pd.concat([evaluated, alone])
+    assert set(as_in_the_thesis("6.6", both)["eval_samples"]) == {0}
+    assert len(as_in_the_thesis("6.6", both, but=["eval_samples"])) == len(both)
 
 
 def test_an_empty_table_is_a_clear_error(everything):

@@ -3,6 +3,8 @@
 import inspect
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -31,6 +33,24 @@ def test_grid_is_every_combination_repeats_outermost():
 
 def test_repeats_go_on_from_the_seed():
     assert [t.seed for t in Sweep.grid(3, **GOOD, seed=7)] == [7, 8, 9]
+
+
+@given(
+    repeats=st.integers(1, 4),
+    seeds=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True),
+    workers=st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
+)
+def test_every_repeat_of_every_seed_is_a_trial_of_its_own(repeats, seeds, workers):
+    sweep = Sweep.grid(repeats, **GOOD | {"seed": seeds, "workers": workers})
+    assert len(sweep) == repeats * len(seeds) * len(workers)
+    first = list(sweep)[: len(seeds) * len(workers)]
+    assert {trial.seed for trial in first} == set(seeds)
+
+
+def test_a_changed_number_of_workers_brings_its_servers_along():
+    trial = Trial(**GOOD)
+    assert trial.replace(workers=8) == Trial(**GOOD | {"workers": 8})
+    assert trial.replace(workers=8).servers == 8
 
 
 def test_a_sweep_holds_a_trial_once():

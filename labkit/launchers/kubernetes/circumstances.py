@@ -65,10 +65,10 @@ class Node:
         """How many it has."""
         return self.pods[0].machine.cores
 
-    @property
-    def workers(self) -> int:
-        """How many workers trained on it."""
-        return sum(record.pod.component == "worker" for record in self.pods)
+    def cores_needed(self, trial: Trial) -> int:
+        """Return how many cores the workers and dedicated servers on it keep busy."""
+        each = {"worker": trial.threads, "server": 1}
+        return sum(each.get(record.pod.component, 0) for record in self.pods)
 
     def measure_load(self) -> None:
         """Measure its load while its workers trained: ours, and all others'.
@@ -87,8 +87,13 @@ class Node:
             self.other = float(max(busy - own, 0.0) / seconds)
 
 
-def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str, Any]:
-    """Return the circumstances of a run, from the whole logs of its pods."""
+def record(
+    submission: Submission, cluster: str, pods: Iterable[Pod], logs: Logs
+) -> dict[str, Any]:
+    """Return the circumstances of a run, from the whole logs of its pods.
+
+    Its machine is the cluster, by its address: on which nodes a trial's pods are is chance.
+    """
     trial = submission.trial
     records = [_read(pod, logs, trial) for pod in pods]
     nodes = _by_node(records)
@@ -98,8 +103,8 @@ def record(submission: Submission, pods: Iterable[Pod], logs: Logs) -> dict[str,
         "launcher": "kubernetes",
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
         "startup_s": max(t for r in records for t in r.barriers) - submission.submitted,
-        "machine": nodes[0].machine | {"host": ", ".join(node.name for node in nodes)},
-        "oversubscribed": any(node.workers * trial.threads > node.cores for node in nodes),
+        "machine": nodes[0].machine | {"host": cluster},
+        "oversubscribed": any(node.cores_needed(trial) > node.cores for node in nodes),
         "own_cpu": round(max(node.own for node in nodes), 3),
         "other_cpu": round(max(node.other for node in nodes), 3),
         "overloaded": any(is_overloaded(node.own, node.other, node.cores) for node in nodes),

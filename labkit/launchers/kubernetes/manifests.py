@@ -17,10 +17,11 @@ from labkit.launchers.kubernetes import images
 from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.launchers.placement import arguments, beside_workers
+from labkit.launchers.placement import arguments
 from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
+from labkit.trials.demand import beside_workers
 from labkit.trials.frameworks import FRAMEWORKS
 
 HOME = "/labkit"
@@ -31,7 +32,7 @@ TRAINER = "labkit/replicas/{}"
 MODEL = "model.py"
 """The model's file, whatever its name."""
 
-AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py")
+AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py", "cgroups.py")
 """What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}

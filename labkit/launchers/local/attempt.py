@@ -17,12 +17,13 @@ from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
 from labkit.launchers.local.processes import Orphaned, Processes
-from labkit.launchers.placement import arguments, beside_workers, place
+from labkit.launchers.placement import arguments, place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
 from labkit.replicas.events import Barrier, Step
 from labkit.trials import Trial
+from labkit.trials.demand import beside_workers
 from labkit.trials.frameworks import FRAMEWORKS
 
 LEAST_ROOM = 64 << 10

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,8 +13,9 @@ from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
 from labkit.launchers.local.ports import reserved_hosts
 from labkit.launchers.local.processes import Processes
+from labkit.launchers.local.turn import turn
 from labkit.launchers.local.warm import Program, WarmProcesses
-from labkit.launchers.protocol import OnEvent, Waiting
+from labkit.launchers.protocol import OnEvent
 from labkit.settings import WARM
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
@@ -54,25 +52,13 @@ class LocalLauncher:
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
         """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
-        with _alone_on_this_machine(on_event), contextlib.ExitStack() as stack:
-            launched = time.monotonic()
+        with turn(trial, on_event), contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
+            # From here on the first trial, for which the framework was imported, is as any other.
+            launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
             try:
                 return attempt.run(hosts, self.data_directory, self.deadline)
             finally:
                 attempt.end()
-
-
-@contextlib.contextmanager
-def _alone_on_this_machine(on_event: OnEvent) -> Iterator[None]:
-    """Hold the one right to measure here: two trials at once would measure each other."""
-    path = Path(tempfile.gettempdir()) / f"labkit-{os.getuid()}.lock"
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_event(Waiting("another trial of labkit on this machine"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

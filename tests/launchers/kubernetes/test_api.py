@@ -152,7 +152,7 @@ def test_forbidden(namespace, store):
         namespace.batch.delete_collection_namespaced_job(
             namespace.name, propagation_policy="Background"
         )
-        eventually(lambda: namespace.left() == [], 30)
+        eventually(lambda: namespace.left() == [])
     error = str(caught.value)
     assert f"labkit may not create Service mxnet-{trial().identity[:12]}" in error
     assert "kubectl apply -n" in error and "templates/rbac.yaml" in error

@@ -45,7 +45,7 @@ def test_a_node_is_taken_by_a_trial_of_another_namespace(namespace, store, tmp_p
         other.core.create_namespaced_pod(
             other.name, {"metadata": {"name": "taken", **pod["metadata"]}, "spec": pod["spec"]}
         )
-        eventually(lambda: other.pods()[0].status.phase == "Running", 30)
+        eventually(lambda: other.pods()[0].status.phase == "Running")
         namespace.configure(wait_for_room=2)
         said = []
 
@@ -100,7 +100,7 @@ def quota(namespace):
         body = {"metadata": {"name": "small"}, "spec": {"hard": hard}}
         namespace.core.create_namespaced_resource_quota(namespace.name, body)
         status = namespace.core.read_namespaced_resource_quota_status
-        eventually(lambda: status("small", namespace.name).status.hard, 20)
+        eventually(lambda: status("small", namespace.name).status.hard)
 
     yield limit
     namespace.core.delete_namespaced_resource_quota("small", namespace.name)

@@ -1,0 +1,154 @@
+"""A table of trials in a terminal: what differs in columns, what does not in a line above."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from labkit.trials import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FOUND = {
+    "trials": ("status", "batches_per_second", "accuracy", "perplexity", "oversubscribed",
+               "overloaded"),
+    "steps": ("worker", "t", "steps", "updates", "loss", "accuracy"),
+    "evals": ("t", "steps", "metric", "value", "samples", "seconds"),
+}  # fmt: skip
+"""What a table says of each trial, beside the fields in which trials differ."""
+
+ALWAYS = ("framework", "model", "workers", "batch_size", "learning_rate", "epochs", "steps")
+"""Fields that are said even if they are the same everywhere, or at their defaults."""
+
+ORIGIN = ("host", "versions", "revision", "launcher", "started")
+"""What may tell two runs of the same values apart."""
+
+GAP = "  "
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that is written to; None if it is none."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -> str:
+    """Return a table to look at.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With at least one row.
+    name : str
+        Which it is: ``trials``, ``steps`` or ``evals``.
+    width : int, optional
+        Columns that its lines may have. What finds no room is named below the table.
+    """
+    from labkit.runs.selection import in_word
+
+    found = [column for column in FOUND[name] if column in table and _tells(table[column])]
+    fields = [field for field in Trial.model_fields if field in table and field not in found]
+    varying = [field for field in fields if table[field].nunique(dropna=False) > 1]
+    varying = [field for field in varying if not _follows(table, field, varying)]
+    same = [field for field in fields if table[field].nunique(dropna=False) == 1]
+    key = [*varying, *(column for column in found if column in ("worker", "t"))]
+    for column in (*ORIGIN, "trial"):
+        if len(table) == 1 or (key and not table.duplicated(key).any()):
+            break
+        if column in table and table[column].nunique(dropna=False) > 1:
+            varying.append(column)
+            key.append(column)
+    table = table.sort_values(varying, kind="stable") if name == "trials" and varying else table
+    values = {field: in_word(table[field].iloc[0]) for field in same}
+    said = [f"{field} {value}" for field, value in values.items() if _is_said(field, value)]
+    lines = [f"In all trials: {', '.join(said)}"] if said else []
+    shown = [_Column.of(table[name]) for name in (*varying, *found)]
+    left_out = []
+    if width and _wide(shown) > width:
+        shown = [column.broken() for column in shown]
+    while width and len(shown) > 1 and _wide(shown) > width:
+        left_out.insert(0, shown.pop().name)
+    lines += [""] * bool(lines and shown) + _rows(shown)
+    if left_out:
+        lines.append(f"No room for {', '.join(left_out)}; --format csv has every column.")
+    if width:
+        lines = [textwrap.fill(line, width) if len(line) > width else line for line in lines]
+    return "\n".join(lines)
+
+
+def _tells(values: pd.Series) -> bool:
+    """Return whether a column says more than that there is nothing to say."""
+    if values.name == "status":
+        return (values != "finished").any()
+    return values.any() if values.dtype == bool else values.notna().any()
+
+
+def _is_said(field: str, value: str) -> bool:
+    """Return whether a value that all trials have in common is worth saying."""
+    from labkit.runs.selection import UNSET
+
+    if field in ALWAYS:
+        return value != UNSET
+    known = Trial.model_fields[field]
+    return not known.is_required() and value not in (UNSET, str(known.default))
+
+
+def _follows(table: pd.DataFrame, field: str, varying: list[str]) -> bool:
+    """Return whether a field says nothing that others do not say: servers of workers, say."""
+    others = [other for other in varying if other not in ("dataset", "servers", "seed")]
+    if field not in ("dataset", "servers") or not others:
+        return False
+    return bool((table.groupby(others, dropna=False)[field].nunique(dropna=False) == 1).all())
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as text: its heading in pieces, one below the other, and its cells."""
+
+    name: str
+    heading: tuple[str, ...]
+    cells: tuple[str, ...]
+    numbers: bool
+
+    @classmethod
+    def of(cls, values: pd.Series) -> _Column:
+        cells = tuple(map(_cell, values.tolist()))
+        return cls(values.name, (values.name,), cells, values.dtype.kind in "if")
+
+    def broken(self) -> _Column:
+        *pieces, last = self.name.split("_")
+        return replace(self, heading=(*(f"{piece}_" for piece in pieces), last))
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.heading, *self.cells)))
+
+    def lines(self, deep: int) -> list[str]:
+        words = [*[""] * (deep - len(self.heading)), *self.heading, *self.cells]
+        return [w.rjust(self.width) if self.numbers else w.ljust(self.width) for w in words]
+
+
+def _cell(value: Any) -> str:
+    import pandas as pd
+
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    if pd.isna(value):
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _wide(columns: list[_Column]) -> int:
+    return sum(column.width + len(GAP) for column in columns) - len(GAP)
+
+
+def _rows(columns: list[_Column]) -> list[str]:
+    deep = max((len(column.heading) for column in columns), default=0)
+    blocks = (column.lines(deep) for column in columns)
+    return [GAP.join(words).rstrip() for words in zip(*blocks, strict=True)]

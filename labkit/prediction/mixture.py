@@ -1,0 +1,101 @@
+"""What measured points say about unmeasured ones: all families, weighted by how well they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from labkit.prediction.families import Array, Family
+
+NOISE = np.array([0.005, 0.01, 0.02, 0.04, 0.08])
+"""Relative errors that a measured throughput may have."""
+
+DISCREPANCY = 0.03
+"""How far, relatively, the truth may leave all families, per doubling beyond the points."""
+
+NORMAL = np.array([NormalDist().inv_cdf((k + 0.5) / 15) for k in range(15)])
+"""Values that stand for a standard normal distribution."""
+
+CURVES = 1500
+"""How many curves stand for all, in proportion to their weights."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Curves that may be the true one, drawn in proportion to their probability.
+
+    Attributes
+    ----------
+    centres : ndarray, shape (curves, targets)
+        Logarithm of the throughput that each expects.
+    errors : ndarray, shape (curves, targets)
+        Its standard error.
+    weights : ndarray, shape (families,)
+        The probability of each family.
+    """
+
+    centres: Array
+    errors: Array
+    weights: Array
+
+    def quantiles(self, levels: Sequence[float]) -> Array:
+        """Return the throughputs below which the true one lies with these probabilities.
+
+        Returns
+        -------
+        ndarray, shape (levels, targets)
+        """
+        around = self.centres + self.errors * NORMAL[:, None, None]
+        return np.exp(np.quantile(around.reshape(-1, around.shape[-1]), levels, axis=0))
+
+
+def condition(
+    families: Sequence[Family], workers: Array, throughput: Array, targets: Array
+) -> Mixture:
+    """Weigh all curves of all families by the measured points.
+
+    The scale of a curve is unknown and integrated out, as are the noise of the points and the
+    family; families are equally likely before.
+
+    Parameters
+    ----------
+    families : sequence of Family
+    workers, throughput : ndarray, shape (n,)
+        The measured points.
+    targets : ndarray, shape (m,)
+        For which numbers of workers the throughput is asked.
+
+    Returns
+    -------
+    Mixture
+    """
+    weights, scales, noise = [], [], []
+    for family in families:
+        residuals = np.log(throughput) - family.log_curves(workers, family.grid())
+        scale = residuals.mean(axis=1)
+        squares = ((residuals - scale[:, None]) ** 2).sum(axis=1)
+        # Per level of noise; the scale takes one degree of freedom.
+        log = -squares[:, None] / (2 * NOISE**2) - (len(workers) - 1) * np.log(NOISE)
+        weights.append(log.ravel() - np.log(log.size))
+        scales.append(np.repeat(scale, len(NOISE)))
+        noise.append(np.tile(NOISE, len(scale)))
+    probability = np.exp(np.concatenate(weights) - max(map(np.max, weights)))
+    probability /= probability.sum()
+    first = np.cumsum([0, *map(len, weights)])
+    # Evenly spaced through the cumulative probability: the same curves each time.
+    evenly = (np.arange(CURVES) + 0.5) / CURVES
+    chosen = np.searchsorted(np.cumsum(probability), evenly).clip(max=first[-1] - 1)
+    centres = []
+    for family, begin, end, scale in zip(families, first, first[1:], scales, strict=False):
+        own = chosen[(begin <= chosen) & (chosen < end)] - begin
+        shapes = family.grid()[:, own // len(NOISE)]
+        centres.append(scale[own, None] + family.log_curves(targets, shapes))
+    beyond = np.log2(np.maximum(targets / workers.max(), 1))
+    own_noise = np.concatenate(noise)[chosen, None] * np.sqrt(1 + 1 / len(workers))
+    return Mixture(
+        np.concatenate(centres), np.hypot(own_noise, DISCREPANCY * beyond),
+        np.add.reduceat(probability, first[:-1]),
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""Predict the throughput of more workers than have been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.errors import LabkitError
+from labkit.prediction.families import FAMILIES
+from labkit.prediction.mixture import condition
+from labkit.prediction.points import Points, read
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.9
+"""How often a predicted interval is to hold the truth."""
+
+NEARLY_LINEAR = 0.9
+"""From this share of the number of workers on, a speedup counts as not limited."""
+
+NO_LIMIT = "none in sight"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is to be expected of a number of workers.
+
+    Attributes
+    ----------
+    workers : int
+    throughput : float
+        Below and above which the true one is equally likely; in the unit of the points.
+    low, high : float
+        Ends of the interval that holds the true throughput with the stated probability.
+    speedup : float
+        Throughput in that expected of one worker.
+    limit : str
+        What most likely keeps it below the number of workers.
+    """
+
+    workers: int
+    throughput: float
+    low: float
+    high: float
+    speedup: float
+    limit: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Forecasts for several numbers of workers, and how sure their reasons are.
+
+    Attributes
+    ----------
+    forecasts : tuple of Forecast
+    reasons : dict of str to float
+        For each reason to bend its probability, given the points.
+    measured : int
+        The largest number of workers that was measured.
+    level : float
+        How often the intervals are to hold the truth.
+    """
+
+    forecasts: tuple[Forecast, ...]
+    reasons: Mapping[str, float]
+    measured: int
+    level: float
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per number of workers."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(forecast) for forecast in self.forecasts])
+
+    def worth(self, efficiency: float) -> int:
+        """Return the most workers whose speedup is at least this share of their number.
+
+        Parameters
+        ----------
+        efficiency : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        int
+            Of the numbers asked for; 0 if none is worth it.
+
+        Raises
+        ------
+        LabkitError
+            If the efficiency is not between 0 and 1.
+        """
+        if not 0 < efficiency <= 1:
+            raise LabkitError(f"efficiency: {efficiency!r}; allowed: above 0, at most 1")
+        enough = [f.workers for f in self.forecasts if f.speedup >= efficiency * f.workers]
+        return max(enough, default=0)
+
+    def __repr__(self) -> str:
+        return f"{self.table.to_string(index=False, float_format='{:.4g}'.format)}\n{self.note}"
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(index=False, float_format="{:.4g}".format)
+        return f"{table}<p>{self.note}</p>"
+
+    @property
+    def note(self) -> str:
+        """How sure it is, and of what reason, in a sentence."""
+        likely = max(self.reasons, key=self.reasons.__getitem__)
+        return (
+            f"{self.level:.0%} intervals, from points up to {self.measured} workers. Most likely "
+            f"reason to bend: {likely} ({self.reasons[likely]:.0%} of what fits the points)."
+        )
+
+
+def predict(
+    points: str | Path | Points | Mapping[int, float] | pd.DataFrame,
+    until: int | None = None,
+    *,
+    workers: Iterable[int] | None = None,
+    level: float = LEVEL,
+) -> Prediction:
+    """Predict throughput from measured points, with intervals and the reason for the limit.
+
+    Nothing is known but the points: all shapes that fit them count, in proportion to how well
+    they do. So the intervals grow fast beyond the points, and faster where these show no bend.
+
+    Parameters
+    ----------
+    points : path of a csv file, mapping or DataFrame
+        Number of workers and throughput, in any unit: columns ``workers`` and ``throughput``, or
+        one as key and the other as value. At least two.
+    until : int, optional
+        Predict all numbers of workers up to this one; by default four times the most measured.
+    workers : iterable of int, optional
+        Predict these instead.
+    level : float
+        How often the intervals are to hold the truth.
+
+    Returns
+    -------
+    Prediction
+
+    Raises
+    ------
+    LabkitError
+        If the points or a value cannot be used; it names all that is wrong.
+
+    Examples
+    --------
+    >>> predict({1: 22.3, 2: 45.05, 4: 46.61}, workers=[8])  # doctest: +SKIP
+    """
+    known = points if isinstance(points, Points) else read(points)
+    if not 0 < level < 1:
+        raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+    most = int(known.workers.max())
+    if workers is None:
+        last = 4 * most if until is None else until
+        if last < 1:
+            raise LabkitError(f"until: {last!r}; allowed: 1 or more workers")
+        workers = range(1, last + 1)
+    wanted = np.array(sorted(set(workers)), float)
+    if not (wanted.size and wanted.min() >= 1):
+        raise LabkitError(f"workers: {sorted(set(workers))}; allowed: numbers from 1 on")
+    targets = np.concatenate([[1.0], wanted])
+    mixture = condition(FAMILIES, known.workers, known.throughput, targets)
+    low, (one, *middle), high = mixture.quantiles([(1 - level) / 2, 0.5, (1 + level) / 2])
+    reasons = {family.limit: float(w) for family, w in zip(FAMILIES, mixture.weights, strict=True)}
+    likely = max(reasons, key=reasons.__getitem__)
+    return Prediction(
+        tuple(
+            Forecast(
+                int(n), float(x), float(a), float(b), float(x / one),
+                NO_LIMIT if x >= NEARLY_LINEAR * n * one else likely,
+            )
+            for n, x, a, b in zip(wanted, middle, low[1:], high[1:], strict=True)
+        ),
+        reasons, most, level,
+    )  # fmt: skip
