@@ -43,7 +43,7 @@ def trials(cluster: Cluster) -> str:
         rows.append((
             name, values["model"], values["workers"], values["batch_size"],
             values["learning_rate"], values["seed"], _state(parts),
-            f"{(datetime.now(UTC) - begun).total_seconds():.0f} s",
+            f"{max(0.0, (datetime.now(UTC) - begun).total_seconds()):.0f} s",
         ))  # fmt: skip
     if len(rows) == 1:
         return f"no trials in namespace {cluster.namespace!r}"

@@ -20,6 +20,12 @@ from labkit.trials import Trial
 SUBMITTED = "labkit/submitted"
 """The annotation that says when a trial was submitted, in seconds since the epoch."""
 
+OPEN = (
+    "labkit may not create NetworkPolicies, so that other pods of the cluster can reach the ports "
+    "of its trials. An administrator can allow it: kubectl apply -f templates/rbac.yaml"
+)
+"""The warning where a trial does without its NetworkPolicy."""
+
 POLL_INTERVAL = 2.0
 """Seconds between two looks at another's trial."""
 
@@ -104,10 +110,10 @@ def submit(
     for manifest in others:
         try:
             cluster.create(manifest)
-        except Forbidden as error:
+        except Forbidden:
             if manifest["kind"] not in OPTIONAL:
                 raise
-            warnings.warn(f"the ports of trials are open to all pods: {error}", stacklevel=2)
+            warnings.warn(OPEN, stacklevel=2)  # of equal ones only the first is shown
     containers = {
         manifest["metadata"]["labels"][COMPONENT]: manifest["spec"]["template"]["spec"][
             "containers"
