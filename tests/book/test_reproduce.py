@@ -83,7 +83,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     published.mkdir()
     (published / "of-last-time").touch()
     publish("tiny", published, notebooks)
-    there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")}
+    there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")} | {"README.md"}
     assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
     trials = pd.read_parquet(published / "trials.parquet")
     assert len(trials) == 1 and trials["accuracy"].notna().all()
