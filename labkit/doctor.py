@@ -66,11 +66,11 @@ def examine() -> list[Check]:
     """Check everything that labkit needs; takes about as long as one import of a framework."""
     from labkit.trials.frameworks import FRAMEWORKS
 
-    busy = load()  # before the imports below add to it
+    busy, alone = load(), network()  # before the imports below add to it, and threads
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
         machine = [python(), system(), cores(), memory(), busy, shared_memory(), libraries()]
-        rest = [outputs(), network(), *datasets(), cluster()]
+        rest = [outputs(), alone, *datasets(), cluster()]
         return [*machine, *rest, *(check.result() for check in imports)]
 
 
