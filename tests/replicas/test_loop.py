@@ -29,6 +29,9 @@ class Network(loop.Network):
     def warm_up(self, inputs, labels):
         self.calls.append("warm up")
 
+    def snapshot(self):
+        self.calls.append("snapshot")
+
     def evaluate(self, inputs, labels):
         self.calls.append(("evaluate", len(inputs)))
         # Right where the label is even; what a batch is filled up with would change the mean.
@@ -88,7 +91,7 @@ def test_the_loop_warms_up_meets_trains_evaluates_and_leaves(work):
     calls = [call for call in network.calls if not isinstance(call, tuple)]
     assert calls == [
         *["warm up"] * loop.WARM_UP_STEPS, "finish", "barrier",
-        *["train"] * 3, "finish", *["train"] * 2, "finish", "close",
+        *["train"] * 3, "finish", "snapshot", *["train"] * 2, "finish", "snapshot", "close",
     ]  # fmt: skip
     assert (found[-1].steps, found[-1].samples) == (5, 150)
 
@@ -150,6 +153,20 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(work):
 def test_a_loss_that_is_no_number_ends_it(loss, work):
     with pytest.raises(loop.Diverged, match=f"the loss became {loss} at step 3 of worker 1"):
         work(Network([1.0, 1.0, loss]), steps=5, index=1)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_test_loss_that_is_no_number_ends_it(loss, work):
+    """The last step's loss is that of the weights before it: it may still have been one."""
+
+    class Spoilt(Network):
+        def evaluate(self, inputs, labels):
+            losses, hits = super().evaluate(inputs, labels)
+            losses[7] = loss
+            return losses, hits
+
+    with pytest.raises(loop.Diverged, match=f"test set became {loss} at step 2 of worker 0"):
+        work(Spoilt(), steps=2)
 
 
 # --- a replica ------------------------------------------------------------------------------

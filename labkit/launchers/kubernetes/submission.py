@@ -128,6 +128,7 @@ def _claim(
     name, namespace = first["metadata"]["labels"][INSTANCE], cluster.namespace
     ended_since = math.inf
     while True:
+        _wait_for_remains(cluster, first, on_event, stopped)
         now = first["metadata"]["annotations"][SUBMITTED] = str(time.time())
         job = cluster.create(first)
         found = owners.owner_of(job)
@@ -156,3 +157,18 @@ def _claim(
             on_event(Waiting(f"{found.user}, whose labkit runs the same trial"))
             if stopped.wait(POLL_INTERVAL):
                 raise TrialFailed(f"{name} was stopped, as the sweep ends")
+
+
+def _wait_for_remains(
+    cluster: Cluster, first: dict[str, Any], on_event: OnEvent, stopped: threading.Event
+) -> None:
+    """Wait until what an earlier first Job owned has followed it: it would be taken for ours."""
+    selector = manifests.selector_of(first["metadata"]["labels"][INSTANCE])
+    itself = f"metadata.name={first['metadata']['name']}"
+    begin = time.monotonic()
+    while cluster.left(selector) and not any(cluster.list("Job", selector, itself)):
+        if time.monotonic() - begin > LEFT_ALONE:
+            cluster.remove_and_check(selector)
+        on_event(Waiting("what is left of an earlier trial of this name to be gone"))
+        if stopped.wait(POLL_INTERVAL / 4):
+            raise TrialFailed("stopped, as the sweep ends")

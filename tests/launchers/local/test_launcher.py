@@ -38,6 +38,14 @@ def test_a_run(trainer, directory):
     assert {path.name for path in directory.iterdir()} == {"worker-0.log", "worker-0.err"}
 
 
+def test_starting_up_is_not_importing(importing, directory):
+    """The first trial of a sweep starts as fast as any other."""
+    importing("time.sleep(1)\n")
+    begun = time.monotonic()
+    _, record = launch(single(), directory)
+    assert record["startup_s"] <= time.monotonic() - begun - 1
+
+
 def test_what_a_replica_gets(trainer, directory):
     trainer("""
         import threading
