@@ -20,7 +20,7 @@ RATE = 0.01
 OTHER = {"tensorflow": "sum", "mxnet": "mean"}
 """How the lstm's gradient is taken over time if the framework's own way is not wanted."""
 
-CLIP = 0.01
+CLIP = 0.05
 """A bound that the gradients of both models are beyond."""
 
 NETWORKS = {name: models.load(models.path_of(name)) for name in ("lenet5", "lstm")}
@@ -182,6 +182,7 @@ def look_at_networks(directory):
     found["ten times"] = step(faster, BATCHES["lenet5"], 10 * RATE)
     found["other"] = step(other, BATCHES["lstm"])
     found["clipped"] = {model: step(bound[model], batch) for model, batch in BATCHES.items()}
+    put("lstm", bound["lstm"], drawn("lstm"))  # the embedding has more weight than at first
     found["clipped"]["one word"] = step(bound["lstm"], ONE_WORD)
     if OTHER[framework] == "mean":
         workers["lstm"] = other
