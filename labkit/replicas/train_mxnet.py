@@ -35,11 +35,8 @@ def network(model) -> mx.sym.Symbol:
 
 
 def negative_log(probabilities: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Return the loss; a probability too small for a float counts as 1e-30, not as infinite.
-
-    Added, because `maximum` would make a number of what is none.
-    """
-    return -mx.nd.log(probabilities + 1e-30)
+    """Return the loss; a probability too small for a float counts as 1e-30, not as infinite."""
+    return -mx.nd.log(mx.nd.maximum(probabilities, 1e-30))
 
 
 def initializer(name: str) -> mx.init.Initializer:
@@ -138,7 +135,8 @@ class Worker(loop.Network):
         self.evaluator.forward(batch, is_train=False)
         probabilities = self.evaluator.get_outputs()[0]
         truth = batch.label[0].reshape((-1,))
-        losses = negative_log(mx.nd.pick(probabilities, truth))
+        # The sum is no number if a score is none: inference gives zero to all other classes then.
+        losses = negative_log(mx.nd.pick(probabilities, truth)) + 0 * probabilities.sum(axis=1)
         return losses.asnumpy(), (mx.nd.argmax(probabilities, axis=1) == truth).asnumpy()
 
     def finish(self) -> None:

@@ -183,9 +183,9 @@ def test_initializers(probes):
 def test_clipping_bounds_the_global_norm(probe):
     """An embedding's gradient names a row as often as its word occurs: these count together."""
     for model in ("lenet5", "lstm"):
-        assert probe[model]["step"]["gradient"] > 0.1
+        assert probe[model]["step"]["gradient"] > 0.06
     for clipped in probe["clipped"].values():
-        assert clipped["gradient"] == pytest.approx(0.01, rel=0.02)
+        assert clipped["gradient"] == pytest.approx(0.05, rel=0.002)
 
 
 def test_a_step_is_the_rate_times_the_gradient(probe):
@@ -225,7 +225,7 @@ def test_a_step_takes_the_whole_gradient(probe, of):
 
 def test_a_score_that_is_no_number_shows_in_the_loss(probe):
     """Or training would go on after it has diverged."""
-    assert math.isnan(probe["no number"])
+    assert all(map(math.isnan, probe["no number"].values()))
 
 
 # --- several workers ------------------------------------------------------------------------
