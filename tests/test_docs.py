@@ -1,15 +1,18 @@
 """What the documents name exists, and what exists is on the page of the public surface."""
 
 import re
+import shlex
 
 import click
 import made_runs
 import pytest
+from click.testing import CliRunner
 from processes import REPOSITORY
 
 import labkit
-from labkit import settings
+from labkit import campaign, settings
 from labkit.cli import main
+from labkit.runs import Results, Store
 
 pytestmark = pytest.mark.unit
 
@@ -50,6 +53,68 @@ def words_of(group, names=("labkit",)):
 def test_every_command_is_on_the_page():
     for words in words_of(main):
         assert f"`{words}" in API
+
+
+def typed(document):
+    """Return what the blocks of a document have one type, a command a line."""
+    text = document.read_text()
+    blocks = [block for _, block in re.findall(r"```(sh|bash|console)\n(.*?)```", text, re.DOTALL)]
+    blocks += re.findall(r"(?:^ {4}.+\n)+", text, re.MULTILINE)
+    for block in blocks:
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in re.split(r"&&|\||;", re.sub(r"\s#.*", "", line)):
+                yield re.sub(r"\s+>.*", "", command).strip().removeprefix("$ ")
+
+
+def resolve(line):
+    """Return the command that a line calls, its context, and its arguments."""
+    command, context, arguments = main, click.Context(main), shlex.split(line)[1:]
+    while isinstance(command, click.Group) and arguments:
+        name, command, arguments = command.resolve_command(context, arguments)
+        context = click.Context(command, context, name)
+    return command, context, arguments
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_can_be_typed_as_they_stand(document):
+    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    for line in typed(document):
+        if line.startswith("make "):
+            goals = [word for word in line.split()[1:] if "=" not in word]
+            assert set(goals) <= targets, line
+        elif line.startswith("labkit ") and "..." not in line:
+            command, context, arguments = resolve(line)
+            command.make_context(context.info_name, arguments, context.parent)  # exits if wrong
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_in_sentences_have_the_options_that_they_name(document):
+    for line in re.findall(r"`(labkit [a-z][^`]*)`", document.read_text()):
+        command, _, arguments = resolve(line)
+        known = {name for param in command.params for name in param.opts}
+        named = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+        assert named <= known, line
+
+
+def test_the_readme_works_as_written(tmp_path, monkeypatch):
+    """Its run, on fresh outputs, gives its figures."""
+    (tmp_path / "outputs").mkdir()
+    monkeypatch.setenv(settings.OUTPUTS, str(tmp_path / "outputs"))
+    monkeypatch.chdir(tmp_path)
+
+    def measure(sweep, launcher, **_):
+        store = Store(launcher=launcher)
+        return Results(made_runs.add(store, trial) for trial in sweep)
+
+    monkeypatch.setattr(campaign, "measure", measure)
+    lines = [line for line in typed(REPOSITORY / "README.md")
+             if line.startswith(("labkit run", "labkit results", "labkit figure"))]  # fmt: skip
+    assert [line.split()[1] for line in lines[:3]] == ["run", "results", "figure"]
+    for line in lines:
+        if "..." not in line:
+            done = CliRunner().invoke(main, shlex.split(line)[1:])
+            assert done.exit_code == 0, f"{line}: {done.output}"
+    assert (tmp_path / "figure-6.6.svg").exists() and (tmp_path / "results.csv").exists()
 
 
 def test_every_variable_is_on_the_page():

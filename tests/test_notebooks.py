@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import labkit
+from labkit.book.pages import Page
 from labkit.book.plan import parameters, plan
 from labkit.figures.page import title_of
 from labkit.settings import NOTEBOOKS, REPOSITORY, TEMPLATES
@@ -68,6 +69,7 @@ def notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
+    assert [page.name for page in plan("laptop")] == NAMES
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == NAMES
 
 
@@ -164,9 +166,15 @@ def values(page):
 # --- the whole notebook, on made-up results -------------------------------------------------
 
 
-def made_up(trials, measured=True):
-    """Return tables as a store would, with numbers of no machine."""
+def made_up(trials, measured=True, curve="usual", cores=2):
+    """Return tables as a store would, with numbers of no machine.
+
+    A learning curve is the `usual` one, or of `no report`, of `one report`, or on the plateau
+    `always` or `never`; `diverged` trials have neither.
+    """
     rows, steps = [], []
+    measured = measured and curve != "diverged"
+    parts = {"no report": (), "diverged": (), "one report": (1.0,)}
     for trial in trials:
         alone = {"tensorflow": 1.0, "mxnet": 1.3}[trial.framework] * 512 / trial.batch_size
         rate = alone * trial.workers * (1 + 0.01 * trial.seed) if measured else math.nan
@@ -174,10 +182,10 @@ def made_up(trials, measured=True):
         rows.append(
             row
             | {
-                "status": "finished",
-                "overloaded": not measured,
-                "cores": 2,
-                "oversubscribed": trial.workers > 2,
+                "status": "diverged" if curve == "diverged" else "finished",
+                "overloaded": not measured and curve != "diverged",
+                "cores": cores,
+                "oversubscribed": trial.workers > cores,
                 "batches_per_second": rate,
                 "samples_per_second": rate * trial.batch_size,
                 "epoch_s": 60_000 * trial.workers / (rate * trial.batch_size),
@@ -188,11 +196,13 @@ def made_up(trials, measured=True):
                 "duration_s": 9.0,
                 "launcher": "local",
                 "accuracy": 80.0 if trial.model == "lenet5" else math.nan,
+                "perplexity": 300.0 if trial.model == "lstm" else math.nan,
             }
         )
         flat = 0.4 if trial.initializer == "uniform" else 0.0
+        flat = {"always": 2.0, "never": 0.0}.get(curve, flat)
         for worker in range(min(trial.workers, 2)):
-            for part in (0.1, 0.3, 0.5, 0.7, 1.0):
+            for part in parts.get(curve, (0.1, 0.3, 0.5, 0.7, 1.0)):
                 done = part * trial.total_steps
                 steps.append(
                     row
@@ -219,30 +229,43 @@ def execute(source, names):
         print(value)
 
 
-def run(page, monkeypatch, measured=True):
-    """Run a page's cells here; return its trials, figures and printed lines, measuring nothing."""
+def run(page, monkeypatch, edits=(), **how):
+    """Run a page's cells here; return its trials, figures and printed lines, measuring nothing.
+
+    What `edits` name is replaced in the cells, as a learner would.
+    """
     sweeps, found = [], {}
 
-    def pretend(sweep, launcher="local", *, deadline):
+    def pretend(sweep, launcher="local", *, deadline=600):
         assert launcher == "local" and deadline > 0
         sweeps.append(Sweep(sweep))
-        return made_up(sweep, measured)
+        return made_up(sweep, **how)
 
-    def keep(number, results):
+    def keep(number, results, name=None):
         assert number not in found
+        if name:
+            return found.setdefault(name, (title_of(number), set(results.table["trial"])))
         shown = figures.shown(number, results).table["trial"]
         found[number] = title_of(figures.draw(number, results)), set(shown)
 
     monkeypatch.setattr(labkit, "measure", pretend, raising=False)
     monkeypatch.setattr(labkit, "show", keep, raising=False)
+    sources = [
+        ("".join(cell["source"]), cell["metadata"].get("tags") == ["parameters"])
+        for cell in json.loads(page.source.read_text())["cells"]
+        if cell["cell_type"] == "code"
+    ]
+    for old, new in edits:
+        assert any(old in source for source, _ in sources), old
+        sources = [(source.replace(old, new), tagged) for source, tagged in sources]
     names = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
-        for cell in json.loads(page.source.read_text())["cells"]:
-            if cell["cell_type"] == "code":
-                execute("".join(cell["source"]), names)
-                if cell["metadata"].get("tags") == ["parameters"]:
-                    names |= page.parameters
+        warnings.simplefilter("error", RuntimeWarning)
+        for source, tagged in sources:
+            execute(source, names)
+            if tagged:
+                names |= page.parameters
     trials = list(dict.fromkeys(trial for sweep in sweeps for trial in sweep))
     return trials, found, printed.getvalue()
 
@@ -277,6 +300,90 @@ def test_notebooks_say_so_where_nothing_could_be_measured(monkeypatch):
     for page in plan("smoke"):
         _, _, printed = run(page, monkeypatch, measured=False)
         assert "nan" not in printed
+
+
+CURVES = ["no report", "one report", "always", "never", "diverged"]
+ODD = [(name, {"curve": curve}) for name in CHAPTER_6[:2] for curve in CURVES]
+ODD += [
+    (name, how)
+    for name in CHAPTER_6[2:]
+    for how in ({"curve": "diverged"}, {"cores": 1}, {"cores": 0})
+]
+
+
+@pytest.mark.parametrize(("name", "how"), ODD)
+def test_the_analysis_survives_any_result(name, how, monkeypatch):
+    """No report, one, a plateau without end or without beginning, no core for a worker."""
+    (page,) = (page for page in plan("smoke") if page.name == name)
+    _, _, printed = run(page, monkeypatch, **how)
+    # In tables of figures' numbers a dash stands for what is missing; in sentences, words.
+    assert not re.search(r"\bnan\b|\binf\b|NaN", printed), printed
+
+
+def grid(value):
+    """Return the edits that give the sweep of a notebook of rates one more argument."""
+    return [("seed=seed,", f"seed=seed, {value},")]
+
+
+XAVIER = (
+    """own_weights([
+    trial for w""",
+    """Sweep([
+    trial for w""",
+), ("workers=w, steps=s,", 'workers=w, steps=s, initializer="xavier",')
+
+EXERCISES = {
+    "5-deployment 1": [('framework: str = "mxnet"', 'framework: str = "tensorflow"')],
+    "6-1-1-cnn-learning-rate 1": [("[0.1]", "[0.05]")],
+    "6-1-1-cnn-learning-rate 2": [*XAVIER, ("seed: int = 1", "seed: int = 2")],
+    "6-1-2-cnn-batch-5 2": [('"uniform"', '"xavier"')],
+    "6-1-3-cnn-batch-512 2": [*grid("servers=2"), ('["tensorflow", "mxnet"]', '["tensorflow"]')],
+    "6-1-4-cnn-batch-256 2": [("batch_size: int = 256", "batch_size: int = 16")],
+    "6-1-5-cnn-batch-128 1": grid("servers=2"),
+    "6-2-1-rnn-batch-20 2": [
+        *grid('loss_over_time="mean"'), ("eval_samples: int = 0", "eval_samples: int = 2000"),
+        ("epochs: float = 0.008", "epochs: float = 0.1"),
+    ],
+    "6-2-1-rnn-batch-20 2, the other": grid('loss_over_time="sum"'),
+    "6-2-2-rnn-batch-5 2": [
+        *grid('strategy="single"'), ("workers: list[int] = [1, 2]", "workers: list[int] = [1]"),
+    ],
+}  # fmt: skip
+"""What the exercises have a learner change, by notebook and number."""
+
+THOUGHT = {
+    "5-deployment 2",  # needs a cluster, and a pod to delete
+    "6-1-2-cnn-batch-5 1", "6-1-3-cnn-batch-512 1", "6-1-4-cnn-batch-256 1",
+    "6-1-5-cnn-batch-128 2", "6-2-1-rnn-batch-20 1", "6-2-2-rnn-batch-5 1",
+    "6-3-summary 1", "6-3-summary 2",
+}  # fmt: skip
+"""Exercises that change nothing in their notebook."""
+
+
+def test_every_exercise_is_tried_or_only_to_be_thought_about():
+    tried = {name.partition(",")[0] for name in EXERCISES}
+    assert not tried & THOUGHT
+    assert tried | THOUGHT == {f"{name} {number}" for name in NAMES for number in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("exercise", "curve"),
+    [(name, "usual") for name in EXERCISES]
+    + [("6-1-2-cnn-batch-5 2", curve) for curve in ("one report", "never")],
+)
+def test_every_exercise_runs(exercise, curve, monkeypatch):
+    name = exercise.split()[0]
+    (page,) = (page for page in plan("laptop") if page.name == name)
+    trials, found, printed = run(page, monkeypatch, EXERCISES[exercise], curve=curve)
+    assert trials and found
+    assert not re.search(r"\bnan\b|\binf\b|NaN", printed), printed
+
+
+@pytest.mark.parametrize("curve", ["usual", "no report"])
+def test_the_template_of_an_experiment_runs(curve, monkeypatch):
+    page = Page(TEMPLATES / "experiment.ipynb", {}, REPOSITORY)
+    trials, found, _ = run(page, monkeypatch, curve=curve)
+    assert len(trials) == 12 and set(found) == {"my-throughput"}
 
 
 def test_importing_the_book_is_light():

@@ -16,7 +16,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,7 +72,7 @@ class Page:
     def inputs(self) -> str:
         """Return the SHA-256 of all that the page is made from."""
         digest = hashlib.sha256(code_hash())
-        digest.update(self.source.read_bytes())
+        digest.update(json.dumps(_content(self.source.read_text())).encode())
         digest.update(json.dumps(self.parameters, sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -111,6 +112,34 @@ class Page:
                 with path.open(newline="") as file:
                     rows |= {row["trial"]: row for row in csv.DictReader(file)}
         return list(rows.values())
+
+
+def changed(pages: Iterable[Page]) -> list[str]:
+    """Return the names of the pages whose notebooks git has in another form.
+
+    Outputs that JupyterLab has saved are no difference. Of notebooks that git does not know, or
+    without git, nothing can be said.
+    """
+    found = []
+    for page in pages:
+        try:
+            committed = subprocess.run(
+                ["git", "show", f"HEAD:./{page.source.name}"],
+                cwd=page.source.parent, capture_output=True, text=True, check=True, timeout=30,
+            ).stdout  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            continue
+        if _content(committed) != _content(page.source.read_text()):
+            found.append(page.name)
+    return found
+
+
+def _content(notebook: str) -> list[Any]:
+    """Return what a notebook says, without its outputs and all else that a run leaves in it."""
+    return [
+        [cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])]
+        for cell in json.loads(notebook)["cells"]
+    ]
 
 
 def cells(notebook: Path, tag: str | None = None) -> Iterator[str]:

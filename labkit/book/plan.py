@@ -15,6 +15,9 @@ from labkit.settings import NOTEBOOKS, outputs
 COMMON = "common"
 """The table of a profile whose values are for all notebooks that know them."""
 
+BOOK = "book"
+"""The list of the notebooks that are part of the book; without it these are all."""
+
 
 class BookError(LabkitError):
     """A profile that does not fit the notebooks, or notebooks that failed."""
@@ -43,11 +46,16 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
         If the profile, or a notebook or parameter that it names, does not exist, or
         ``profiles.toml`` is not TOML.
     """
-    sources = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
+    there = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
     try:
         profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
     except tomllib.TOMLDecodeError as error:
         raise BookError(f"{notebooks / 'profiles.toml'}: {error}") from None
+    listed = profiles.pop(BOOK, list(there))
+    for name in listed:
+        if name not in there:
+            raise BookError(f"profiles.toml, {BOOK}: " + _unknown("notebook", name, there))
+    sources = {name: there[name] for name in listed}
     if profile not in profiles:
         raise BookError(_unknown("profile", profile, profiles))
     known = {name: parameters(path) for name, path in sources.items()}

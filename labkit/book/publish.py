@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan
+from labkit.book.render import notes
 from labkit.runs import Results, Run, Store
 from labkit.settings import NOTEBOOKS, REFERENCE, outputs
 
@@ -49,4 +51,48 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
         ("evals", results.evals),
     ):
         table.to_parquet(destination / f"{name}.parquet", index=False)
+    (destination / "README.md").write_text(front_page(pages))
     return destination
+
+
+def front_page(pages: list[Page]) -> str:
+    """Return a published book's front page, in Markdown: what a git host shows of it.
+
+    Parameters
+    ----------
+    pages : list of Page
+        All of them, made.
+    """
+    records = [page.record() for page in pages]
+    newest = max(records, key=lambda record: record["finished"])
+    machine = newest["machine"]
+    trials = {row["trial"]: row for page in pages for row in page.trials()}.values()
+    revisions = sorted({record["revision"] for record in records})
+    versions = sorted({row["versions"] for row in trials if row.get("versions")})
+    lines = [
+        "# A published run",
+        "",
+        f"What `labkit reproduce --profile {pages[0].home.name}` measured on one machine: "
+        f"{machine['cpu_model']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GB, "
+        f"{machine['system']}; finished {newest['finished']}, {len(trials)} trials, labkit at "
+        f"{', '.join(revisions)}. Every heading leads to the executed notebook. Hollow points are "
+        "oversubscribed: they say nothing about scaling.",
+        "",
+        *(f"- {each}" for each in versions),
+        "",
+        "`labkit results --reference` prints the table of its trials (`trials.parquet`, "
+        "`steps.parquet` and `evals.parquet` hold all of it), and `labkit figure NUMBER "
+        "--reference` draws a figure anew.",
+    ]
+    for page, record in zip(pages, records, strict=True):
+        lines += ["", f"## [{page.title}]({page.name}.ipynb)", ""]
+        lines += [f"{'; '.join(notes(page.trials()))}.", ""] if page.trials() else []
+        for figure in record["figures"]:
+            number, title = figure["number"], figure["title"]
+            lines += [
+                f"![{title}](figures/{number}.svg)",
+                "",
+                f"*{title}* ([its trials](figures/{number}.csv))",
+                "",
+            ]
+    return "\n".join(lines).rstrip() + "\n"

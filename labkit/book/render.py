@@ -132,7 +132,7 @@ def index(pages: list[Page], failed: list[Page]) -> str:
                 "record": record,
                 "failed": page in failed,
                 "stale": record and page.is_stale(),
-                "notes": _notes(some),
+                "notes": notes(some),
             }
             for page, record, some in zip(pages, records, rows, strict=True)
         ],
@@ -143,7 +143,7 @@ def index(pages: list[Page], failed: list[Page]) -> str:
     )
 
 
-def _notes(trials: list[dict[str, str]]) -> list[str]:
+def notes(trials: list[dict[str, str]]) -> list[str]:
     """Say how many trials a page shows, and honestly what they cannot tell."""
     lost = [row["status"] for row in trials if row["status"] != "finished"]
     disturbed = [row for row in trials if row["overloaded"] == "True"]

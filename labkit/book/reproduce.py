@@ -13,7 +13,7 @@ from pathlib import Path
 
 from labkit import datasets
 from labkit.book.notebook import KERNEL, NotebookRunner
-from labkit.book.pages import Page
+from labkit.book.pages import Page, changed
 from labkit.book.plan import BookError, home, parameters, plan, select
 from labkit.book.render import index, write
 from labkit.book.status import StatusLine
@@ -67,6 +67,8 @@ def reproduce(
     say: Callable[[str], object] = (lambda line: None) if quiet else echo
     pages = plan(profile, launcher, notebooks)
     chosen = select(pages, only)
+    if names := changed(chosen):
+        say(f"differs from what is committed, and is used as it is now: {', '.join(names)}")
     due = [page for page in chosen if force or not page.is_up_to_date()]
     front_page = home(profile, launcher) / "index.html"
     if len(due) < len(chosen):

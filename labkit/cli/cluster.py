@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from labkit.cli.clean import clean_kept, kept_options
 from labkit.cli.main import main
 from labkit.cli.options import deadline_option, trial_options
 from labkit.trials import Trial, choices
@@ -165,14 +166,22 @@ def stop(trial: str) -> None:
 @main.command(
     epilog="""\b
 examples:
-  labkit clean --yes"""
+  labkit clean                                   everything in the namespace
+  labkit clean --failed --overloaded             kept runs without a rate
+  labkit clean --other-version --older-than 30"""
 )
+@kept_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def clean(yes: bool) -> None:
-    """Delete everything of labkit's in the namespace.
+def clean(yes: bool, **kept: Any) -> None:
+    """Delete everything of labkit's in the namespace, or runs that are kept here.
 
-    Also the trials that others run there.
+    Without an option that names runs: all objects in the namespace, also of trials that others
+    run there. With one: those runs in outputs/runs, and nothing in a cluster. What goes is shown
+    first.
     """
+    if any(value is not None and value is not False for value in kept.values()):
+        clean_kept(yes, **kept)
+        return
     from labkit.launchers.kubernetes.api import PART_OF, Cluster
 
     cluster = Cluster()

@@ -95,6 +95,7 @@ def learning_curve(
         page.notes += _oversubscribed(trials[~lost], x)
         others = [c for c in (*split.panels, *split.lines) if c not in ("framework", "workers")]
         page.notes += describe_missing(trials, lost, ["framework", *others, "workers"])
+        page.notes += chosen.notes
     return page.figure
 
 

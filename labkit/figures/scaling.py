@@ -112,7 +112,8 @@ def speedup(
     FigureError
         As `throughput` does.
     """
-    trials = tables(results).table
+    chosen = tables(results)
+    trials = chosen.table
     check_columns(trials, RATE)
     split = Split.of(trials, "workers", lines, panels)
     summary = analysis.speedups(trials, RATE).rename(columns={"speedup": "mean"})
@@ -135,7 +136,7 @@ def speedup(
                 "Left out, oversubscribed (more workers and servers than cores): "
                 f"{counts} workers."
             )
-        page.notes += _missing(trials, RATE, split)
+        page.notes += [*_missing(trials, RATE, split), *chosen.notes]
         alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
         others = sorted(set(trials["framework"]) - set(alone["framework"]))
         page.notes += [
@@ -164,7 +165,8 @@ def _points(
     title: str | None,
 ) -> Figure:
     """Draw one metric over a field of the trials."""
-    trials = tables(results).table
+    chosen = tables(results)
+    trials = chosen.table
     check_columns(trials, metric)
     check_known(x, analysis.configuration(trials), "x")
     split = Split.of(trials, x, lines, panels)
@@ -191,7 +193,7 @@ def _points(
             page.notes.append(
                 "Oversubscribed points say nothing about scaling: no line joins them."
             )
-        page.notes += _missing(trials, metric, split)
+        page.notes += [*_missing(trials, metric, split), *chosen.notes]
     return page.figure
 
 

@@ -61,10 +61,15 @@ class Tables:
         One row per trial.
     source : object, optional
         Has ``steps`` and ``evals``, DataFrames with a column ``trial``; of more trials, maybe.
+    notes : sequence of str
+        What a figure of these trials has to say of others.
     """
 
-    def __init__(self, table: pd.DataFrame, source: Any = None) -> None:
+    def __init__(
+        self, table: pd.DataFrame, source: Any = None, notes: Sequence[str] = ()
+    ) -> None:
         self.table = table
+        self.notes = tuple(notes)
         self._source = source
 
     @cached_property
@@ -103,7 +108,7 @@ def tables(results: Any) -> Tables:
         raise FigureError("the table is empty: there is nothing to draw; run the trials first")
     check_columns(table, "trial", "framework", "workers", "status", "overloaded", "oversubscribed")
     table = analysis.settled(table.sort_values("trial", ignore_index=True))
-    return Tables(table, source)
+    return Tables(table, source, getattr(source, "notes", ()))
 
 
 def select(results: Any, **values: Any) -> Tables:
@@ -138,7 +143,7 @@ def select(results: Any, **values: Any) -> Tables:
         table = matching(chosen.table, wanted)
     except SelectionError as error:
         raise FigureError(str(error)) from None
-    return Tables(table.reset_index(drop=True), chosen)
+    return Tables(table.reset_index(drop=True), chosen, chosen.notes)
 
 
 def check_columns(table: pd.DataFrame, *columns: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,28 +121,15 @@ class Run:
         return analysis.window(self.progress())
 
     @functools.cached_property
-    def versions(self) -> dict[str, str]:
-        """Of Python, numpy and the framework, as a replica told them; empty if none did."""
-        start = _start_of(self.directory)
-        return start.versions if start else {}
-
-    @functools.cached_property
-    def code(self) -> str:
-        """By which what it ran (trainer, model and data) is told apart from other states of it."""
-        start = _start_of(self.directory)
-        if self.current:
-            sums = self.trial.sums.values()
-        elif start and start.code:
-            sums = start.code, start.model, start.data
-        else:  # of an earlier version, whose runs tell nothing of the kind
-            return self.identity[:12]
-        return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
-
-    @property
-    def circumstances(self) -> dict[str, Any]:
-        """Where and with what it was run: what makes two runs of one trial different things."""
-        machine = {name: self.record["machine"][name] for name in ("host", "cpu_model", "cores")}
-        return machine | {"versions": self.versions}
+    def start(self) -> Start | None:
+        """What the first worker, or else another replica, told when it started."""
+        logs = sorted(self.directory.glob("*-*.log"))
+        for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
+            with path.open("rb") as file, contextlib.suppress(events.EventError):
+                for line in file:
+                    if isinstance(event := events.decode(line), Start):
+                        return event
+        return None
 
     @functools.cached_property
     def workers(self) -> list[list[Event]]:
@@ -182,14 +168,3 @@ def _progress(worker: list[Event]) -> Progress:
         samples=np.array([0, *(step.samples for _, step in steps)]),
         pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
     )
-
-
-def _start_of(directory: Path) -> Start | None:
-    """Return what the first worker, or else another replica, told when it started."""
-    logs = sorted(directory.glob("*-*.log"))
-    for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
-        with path.open("rb") as file, contextlib.suppress(events.EventError):
-            for line in file:
-                if isinstance(event := events.decode(line), Start):
-                    return event
-    return None

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_MODULES = ("deployment", "figures", "rates", "words")
+_MODULES = ("deployment", "figures", "plateaus", "rates", "words")
 
 
 def __getattr__(name: str) -> Any:

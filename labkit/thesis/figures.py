@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from labkit.errors import nearest
 from labkit.figures import FigureError, Tables, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import tables
+from labkit.figures.words import describe
 from labkit.runs.selection import in_word, in_words, there
 from labkit.trials import Trial
 
@@ -154,8 +155,21 @@ def shown(number: str, results: Any) -> Tables:
             if not value:
                 only = ", ".join(map(str, there))
                 raise FigureError(f"figure {number}: {column} is {only} in all trials")
-        chosen = select(chosen, **{column: value})
+        before, chosen = chosen, select(chosen, **{column: value})
+        chosen.notes += tuple(_left_out(before.table, chosen.table, column))
     return chosen
+
+
+def _left_out(before: pd.DataFrame, after: pd.DataFrame, column: str) -> Iterator[str]:
+    """Name the configurations of which nothing is shown, as they were run otherwise."""
+    fields = ("framework", "batch_size", "learning_rate", "initializer")
+    by = [name for name in fields if name != column and before[name].nunique(dropna=False) > 1]
+    kept = {tuple(row) for row in after[by].itertuples(index=False)}
+    for values, group in before.groupby(by, dropna=False) if by else ():
+        if values not in kept and column not in fields:
+            ran = in_words(there(group[column]))
+            what = describe(dict(zip(by, values, strict=True)), by)
+            yield f"Left out: {what}, which was run with {column} {ran} only."
 
 
 def as_in_the_thesis(number: str, table: pd.DataFrame, but: Collection[str] = ()) -> pd.DataFrame:

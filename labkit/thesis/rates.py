@@ -59,7 +59,8 @@ class Finding:
     reading: str = ""
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, [self.question, str(self.table), self.reading]))
+        numbers = self.table.to_string(na_rep="-")
+        return "\n".join(filter(None, [self.question, numbers, self.reading]))
 
     def _repr_html_(self) -> str:
         reading = f"<p>{self.reading}</p>" if self.reading else ""
@@ -99,15 +100,27 @@ def findings(results: Any, alone: Any = None) -> Findings:
 
 def lead(results: Any) -> Finding:
     """Return which framework is ahead, for each number of workers."""
-    rates = analysis.summarise(results.table).set_index(["workers", "framework"])["mean"]
-    rates = rates.unstack().dropna()
+    rates = analysis.summarise(results.table).groupby(["workers", "framework"])["mean"].mean()
+    rates = rates.unstack()
+    both = rates.dropna() if rates.shape[1] > 1 else rates.iloc[:0]
     table = pd.DataFrame(
         {
-            "ahead": rates.idxmax(axis=1).map(name_of) if len(rates) else [],
-            "times as fast": (rates.max(axis=1) / rates.min(axis=1)).round(2),
+            "ahead": both.idxmax(axis=1).map(name_of) if len(both) else [],
+            "times as fast": (both.max(axis=1) / both.min(axis=1)).round(2),
         }
     )
-    return Finding("Which framework is ahead, and by how much?", table)
+    missing = [
+        f"{name_of(framework)} with {', '.join(map(str, lost.index))}"
+        for framework, column in rates.items()
+        if len(lost := column[column.isna()])
+    ]
+    return Finding(
+        "Which framework is ahead, and by how much?",
+        table,
+        f"Not compared, as it was not measured: {'; '.join(missing)} (workers)." if missing
+        else "" if rates.shape[1] > 1
+        else "Only one framework was measured: there is nothing to compare.",
+    )  # fmt: skip
 
 
 def scaling(results: Any) -> Finding:

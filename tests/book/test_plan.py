@@ -2,15 +2,17 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from tiny import FIGURE, TRIAL, up_to_date, write
+from tiny import FIGURE, PARAMETERS, TRIAL, up_to_date, write
 
 from labkit.book import pages
+from labkit.book import reproduce as module
 from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan, select
-from labkit.book.publish import publish
+from labkit.book.publish import front_page, publish
 from labkit.book.reproduce import reproduce
 
 pytestmark = pytest.mark.unit
@@ -65,6 +67,56 @@ def test_values_go_to_the_notebooks_that_know_them(notebooks):
     assert second.parameters == {"launcher": "elsewhere"}  # its own value of workers is 1
 
 
+def test_only_notebooks_that_are_listed_are_part_of_the_book(notebooks):
+    (notebooks / "0-1-tiny-Copy1.ipynb").write_text("not even a notebook")
+    write(notebooks / "0-0-last.ipynb")
+    (notebooks / "own").mkdir()
+    write(notebooks / "own" / "mine.ipynb")
+    (notebooks / "profiles.toml").write_text('book = ["0-1-tiny", "0-0-last"]\n[tiny]\n')
+    assert [page.name for page in plan("tiny", notebooks=notebooks)] == ["0-1-tiny", "0-0-last"]
+    (notebooks / "profiles.toml").write_text('book = ["0-1-tny"]\n[tiny]\n')
+    with pytest.raises(BookError, match="book: notebook '0-1-tny' .*did you mean '0-1-tiny'"):
+        plan("tiny", notebooks=notebooks)
+
+
+def git(directory, *words):
+    subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words],
+        cwd=directory, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_a_notebook_that_is_not_as_committed_is_named_and_used(
+    notebooks, rendered, monkeypatch
+):
+    def said():
+        lines = []
+        with pytest.raises(KeyboardInterrupt):
+            reproduce("tiny", notebooks=notebooks, echo=lines.append)
+        return [line for line in lines if "committed" in line]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_prepare", stop)
+    source = notebooks / "0-1-tiny.ipynb"
+    assert said() == []  # git knows nothing of it
+    git(notebooks, "init")
+    git(notebooks, "add", ".")
+    git(notebooks, "commit", "-m", "as it was")
+    assert said() == []
+    (page,) = plan("tiny", notebooks=notebooks)
+    inputs = page.inputs()
+    saved = json.loads(source.read_text())
+    saved["cells"][2] |= {"outputs": [{"output_type": "stream", "name": "stdout", "text": "7"}]}
+    source.write_text(json.dumps(saved, indent=2))  # as JupyterLab leaves it after Run All
+    assert said() == [] and page.inputs() == inputs
+    saved["cells"][1]["source"] = PARAMETERS.replace("8", "9")
+    source.write_text(json.dumps(saved))
+    assert said() == ["differs from what is committed, and is used as it is now: 0-1-tiny"]
+    assert page.inputs() != inputs
+
+
 @pytest.mark.parametrize(
     ("only", "chosen"),
     [
@@ -115,3 +167,25 @@ def test_a_book_is_published_only_when_it_is_up_to_date(notebooks, rendered, tmp
     with pytest.raises(BookError, match="0-1-tiny; first: labkit reproduce --profile tiny"):
         publish("tiny", tmp_path / "published", notebooks)
     assert not (tmp_path / "published").exists()
+
+
+def test_what_is_published_can_be_read_on_a_git_host(notebooks, rendered):
+    write(notebooks / "0-2-other.ipynb", title="# 0.2 Another")
+    pages = plan("tiny", notebooks=notebooks)
+    machine = {"cpu_model": "a processor", "cores": 2, "memory": 2**34, "system": "Linux"}
+    (rendered / "figures").mkdir(parents=True)
+    for page, figures in zip(pages, ([{"number": "6.3", "title": "6.3 Rates"}], []), strict=True):
+        record = {"figures": figures, "machine": machine, "finished": "2020-02-20 20:20",
+                  "revision": "abc"}  # fmt: skip
+        page.executed.write_text(json.dumps({"metadata": {"labkit": record}}))
+        for path in page.files(record):
+            path.write_text("trial,status,overloaded,oversubscribed,versions\n"
+                            "one,finished,False,True,mxnet 1\n")  # fmt: skip
+    text = front_page(pages)
+    assert "a processor, 2 cores, 16 GB" in text and "- mxnet 1" in text
+    assert "## [0.1 A tiny notebook](0-1-tiny.ipynb)" in text
+    assert "## [0.2 Another](0-2-other.ipynb)" in text
+    assert "1 oversubscribed" in text
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert (rendered / target).exists(), target
+    assert "![6.3 Rates](figures/6.3.svg)" in text
