@@ -60,7 +60,7 @@ def run(
     known = {} if force else store.look_up(sweep)
     results = measure(sweep, launcher, force=force, deadline=deadline, quiet=quiet)
     if len(sweep) > 1:
-        click.echo(f"{short(results.table, width=terminal_width())}\n{results.note}")
+        click.echo(short(results.table, width=terminal_width()))
         click.echo(f"kept in    {os.path.relpath(store.root)}")
         return
     if any(not run.overloaded for run in known.values()):

@@ -85,10 +85,14 @@ class TrialCourse:
             return None
         return self.seconds(now) * (work(self.trial) / self.samples - 1)
 
+    def stop(self, now: float) -> None:
+        """Count no more time, until the next event."""
+        self._spent, self.since = self.seconds(now), None
+
     def event(self, event: Event | Notice, now: float) -> None:
         """Take an event of the trial."""
         if isinstance(event, Waiting):
-            self._spent, self.since = self.seconds(now), None
+            self.stop(now)
         elif self.since is None:
             self.since = now
         match event:
@@ -163,7 +167,7 @@ class Course:
     def end(self, trial: Trial, outcome: str) -> TrialCourse:
         """Have a trial end; return how far it came."""
         course = self._ended[trial] = self.running.pop(trial)
-        course._spent, course.since = course.seconds(self.clock()), None
+        course.stop(self.clock())
         course.state = outcome
         return course
 
