@@ -48,9 +48,9 @@ OVERLOAD_RETRIES = 1
 FEWEST_REPEATS = 3
 """From which on an interval is trusted: of two, Student's t is 12.7."""
 
-MAX_REPEATS = 8
-"""Of a setting, if the caller does not say: with 8, repeats that differ by 18 % (coefficient of
-variation) still give an interval of 15 % to either side; others need a better machine instead."""
+MAX_REPEATS = 10
+"""Of a setting, if the caller does not say: even of repeats that differ by 21 % (coefficient of
+variation) ten give an interval of 15 % to either side; what differs more needs another machine."""
 
 
 class SweepFailed(LabkitError):
@@ -149,6 +149,8 @@ def measure(
                 "call), and the same call goes on from there"
             ) from None
         tally = Tally.of(new.values(), known.values())
+        if not force:
+            tally.aside = store.set_aside(trial for trial in trials if trial not in known)
         progress.finish(tally)
     if failures:
         raise SweepFailed(
@@ -156,8 +158,7 @@ def measure(
             "next run takes up the rest.\n\n" + "\n\n".join(map(str, failures))
         )
     found = known | new
-    note = "; ".join(filter(None, [str(tally), "" if force else store.set_aside(new)]))
-    return Results([found[trial] for trial in trials], note)
+    return Results([found[trial] for trial in trials], str(tally))
 
 
 def _check(launcher: str, precision: float | None, max_repeats: int, deadline: float) -> None:

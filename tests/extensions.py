@@ -12,11 +12,12 @@ import time
 
 import numpy as np
 
-from labkit.replicas import checksum, loop
-from labkit.replicas.arguments import parse
+from labkit.replicas import arguments, checksum, loop
 
-if __name__ == "__main__":
-    ARGS = parse()
+
+def parse(argv=None):
+    return arguments.parse(argv, strategies=("local-sgd",))
+
 
 CODE = checksum(__file__)
 
@@ -61,6 +62,9 @@ class Worker(loop.Network):
     def warm_up(self, inputs, labels):
         self._step(inputs, labels, 0.0)
 
+    def snapshot(self):
+        """Nobody else moves the weights."""
+
     def evaluate(self, inputs, labels):
         return self._forward(inputs, labels)[1:]
 
@@ -94,7 +98,7 @@ def main(args):
 
 
 if __name__ == "__main__":
-    main(ARGS)
+    main(parse())
 '''
 
 SOFTMAX = '''

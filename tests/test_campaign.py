@@ -220,6 +220,7 @@ def test_each_call_ends_with_one_line(store, capsys, monkeypatch, tmp_path):
     one, four = (run.directory.name for run in runs)
     assert json.loads(last)["tally"] == {
         "run": [four], "reused": [one], "diverged": [], "overloaded": [four], "unjudged": [],
+        "aside": "",
     }  # fmt: skip
 
 

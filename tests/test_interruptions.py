@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-TIMINGS = ["duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
-           "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb",
+TIMINGS = ["duration_s", "window_s", "paused_s", "batches_per_second", "samples_per_second",
+           "imbalance", "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb",
            "inference_per_second", "overloaded", "started", "load_before", "load_after",
            "other_cpu"]  # fmt: skip
 

@@ -11,7 +11,10 @@ from real_trials import SMALL, Starts
 
 from labkit import campaign
 from labkit.campaign import SweepFailed, measure
+from labkit.launchers import load
+from labkit.launchers.load import is_overloaded
 from labkit.replicas.events import Start
+from labkit.runs import run as runs
 from labkit.runs import tensorboard
 from labkit.settings import PROGRESS
 from labkit.trials import Sweep
@@ -41,10 +44,8 @@ def test_results(framework, store, tmp_path, tensorboard_scalars):
     assert row.peak_memory_mb > 100
     assert row.inference_per_second > 10
     assert f", {framework} " in f", {row.versions}"
-    assert row.overloaded == math.isnan(row.samples_per_second)
-    if not row.overloaded:
-        assert row.window_s <= row.duration_s
-        assert row.samples_per_second == pytest.approx(32 * row.batches_per_second)
+    assert row.window_s <= row.duration_s
+    assert row.samples_per_second == pytest.approx(32 * row.batches_per_second)
 
     run = store.find(sweep[0])
     assert {path.name for path in run.directory.glob("*.err")} == {
@@ -135,6 +136,8 @@ def test_progress_for_who_asks(store, tmp_path, monkeypatch):
     monkeypatch.setenv(PROGRESS, str(tmp_path / "progress"))
     measure(Sweep.grid(2, **SMALL), store=store)
     lines = pd.read_json(tmp_path / "progress", lines=True)
+    assert lines.tally.iloc[-1]["run"] == sorted(run.directory.name for run in store.runs())
+    lines = lines.iloc[:-1]
     assert lines.text.iloc[0].startswith("trial 1 of 2: mxnet-lenet5-w1")
     assert lines.text.iloc[-1].startswith("trial 2 of 2: ")
     assert lines.state.iloc[0] == "starting"
@@ -151,6 +154,8 @@ def be_busy():
 
 def test_no_rates_from_a_busy_machine(store, monkeypatch):
     monkeypatch.setattr(campaign, "OVERLOAD_RETRIES", 1)
+    monkeypatch.setattr(load, "is_overloaded", is_overloaded)
+    monkeypatch.setattr(runs, "SHORTEST_JUDGED", 0.0)  # on however quick a machine
     sweep, starts = Sweep.grid(**SMALL | {"steps": 100}), Starts()
     others = [multiprocessing.get_context("fork").Process(target=be_busy)
               for _ in os.sched_getaffinity(0)]  # fmt: skip

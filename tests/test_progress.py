@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import threading
 
 import made_runs
@@ -308,6 +309,7 @@ def test_one_output_of_a_notebook_is_rewritten_and_ends_as_a_line(
         clock.now = 6.0  # nothing happens, but time goes on
         notebook.tick()
         assert "0:06 so far" in display.shown[-1]
+        assert re.search(r"at \d\d:\d\d:\d\d", display.shown[-1])  # it may be an old page
         course.state = DONE
     notebook.finish(Tally(run={"a"}))
     notebook.close()

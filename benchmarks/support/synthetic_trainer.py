@@ -29,6 +29,9 @@ class Worker(loop.Network):
     def warm_up(self, inputs, labels):
         pass
 
+    def snapshot(self):
+        pass
+
     def evaluate(self, inputs, labels):
         return np.ones(len(labels)), np.ones(len(labels))
 

@@ -7,7 +7,7 @@ the clocks of different machines need not agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,37 +86,25 @@ class Progress:
         # Rounded so that no time at all passes within a pause, not even the last bit's worth.
         return np.round(t - paused.sum(axis=-1), 9)
 
-    def rates(self, end: float, slices: int = 1) -> np.ndarray:
-        """Return samples per second in equal slices of the time it trained until `end`.
-
-        Between two points the worker is taken to train evenly.
-
-        Parameters
-        ----------
-        end : float
-            Seconds since the barrier.
-        slices : int
-
-        Returns
-        -------
-        array of float, shape (slices,)
-        """
-        seconds = float(self.trained(end))
-        edges = np.linspace(0, seconds, slices + 1)
-        done = np.interp(edges, self.trained(self.t), self.samples)
-        return np.diff(done) * slices / seconds
+    def trained_on(self, t: ArrayLike) -> np.ndarray:
+        """Return the samples trained on until t; evenly between two points."""
+        return np.interp(self.trained(t), self.trained(self.t), self.samples)
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
     """The time in which all workers train, and what was measured in it.
 
+    While one evaluates, not all train: those times are no part of the window, for no worker.
+
     Attributes
     ----------
     begin, end : float
         Seconds since the barrier: 0, and the earliest end of training of any worker.
+    paused : float
+        Seconds between them in which a worker evaluated.
     rates : array of float, shape (workers,)
-        Samples per second of each worker while it trained: its pauses are not counted.
+        Samples per second of each worker while all trained.
     samples_per_second : float
         Of all workers together.
     imbalance : float
@@ -129,6 +117,7 @@ class Window:
 
     begin: float
     end: float
+    paused: float
     rates: np.ndarray
     samples_per_second: float
     imbalance: float
@@ -162,20 +151,58 @@ def window(workers: Sequence[Progress]) -> Window:
                 f"({end:g} s after the barrier): there is no window in which all of them train; "
                 "take more steps"
             )
-    rates = np.array([worker.rates(end)[0] for worker in workers])
+    pauses = _union(workers)
+    knots = np.concatenate([[0.0], np.clip(pauses.ravel(), 0, end), [end]])
+    together = _outside(pauses, np.asarray, knots)
+    seconds = float(together[-1])
+    if not seconds > 0:
+        raise MetricError(
+            f"in all of the {end:g} s in which the workers ran, one evaluated: there is no window "
+            "in which all of them train; take more steps"
+        )
+
+    def rates_in(slices: int) -> np.ndarray:
+        """Return the rates in equal slices of the window, shape (workers, slices)."""
+        t = np.interp(np.linspace(0, seconds, slices + 1), together, knots)
+        done = [_outside(pauses, worker.trained_on, t) for worker in workers]
+        return np.diff(done) * slices / seconds
+
+    rates = rates_in(1)[:, 0]
     if not rates.any():
         raise MetricError(f"no sample was trained on in the {end:g} s in which all workers ran")
     step_windows = min(np.count_nonzero(worker.t <= end) - 1 for worker in workers)
     variation = math.nan
     if step_windows >= FEWEST_STEP_WINDOWS:
         slices = min(step_windows, SLICES)
-        total = np.sum([worker.rates(end, slices) for worker in workers], axis=0)
+        total = rates_in(slices).sum(axis=0)
         variation = float(total.std(ddof=1) / total.mean())
     return Window(
         begin=0.0,
         end=end,
+        paused=end - seconds,
         rates=rates,
         samples_per_second=float(rates.sum()),
         imbalance=float((rates.max() - rates.min()) / rates.mean()),
         variation=variation,
     )
+
+
+def _union(workers: Sequence[Progress]) -> np.ndarray:
+    """Return when at least one worker evaluated: begins and ends, in order, shape (times, 2)."""
+    times: list[list[float]] = []
+    for begin, end in sorted(tuple(pause) for worker in workers for pause in worker.pauses):
+        if times and begin <= times[-1][1]:
+            times[-1][1] = max(times[-1][1], end)
+        else:
+            times.append([begin, end])
+    return np.reshape(times, (-1, 2))
+
+
+def _outside(
+    pauses: np.ndarray, quantity: Callable[[np.ndarray], np.ndarray], t: np.ndarray
+) -> np.ndarray:
+    """Return how far a quantity that grows with time came by t, its growth in pauses left out."""
+    begin, end = pauses.T
+    within = quantity(np.clip(t[:, None], begin, end)) - quantity(begin)
+    # Rounded for the same reason as in `Progress.trained`.
+    return np.round(quantity(t) - within.sum(axis=1), 9)

@@ -50,7 +50,7 @@ class StatusLine:
         if self.terminal:
             width = shutil.get_terminal_size().columns - 1
             minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
-            text = f"{self._text(*reports[-1:])}, {minutes}:{seconds:02d} so far"
+            text = f"{minutes}:{seconds:02d} {self._text(*reports[-1:])}"
             text = textwrap.shorten(text, width, placeholder="…")
             print(f"\r{text:{width}}", end="", file=sys.stderr, flush=True)
             return

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
 import click
 
 from labkit import __version__
+from labkit.cli.signals import interrupting
 from labkit.errors import LabkitError
 from labkit.settings import OUTPUTS
 
@@ -42,7 +45,7 @@ COMMANDS = {
 class Group(click.Group):
     """Imports a subcommand's file when it is needed, and prints labkit's own errors as a message.
 
-    After a Ctrl-C it ends in good order.
+    After a Ctrl-C, a SIGTERM or a SIGHUP it ends in good order.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -57,6 +60,22 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn what users can act on into a message and an exit code."""
+        with interrupting() as came:
+            try:
+                return self._invoke(ctx)
+            except (KeyboardInterrupt, OSError) as error:
+                if isinstance(error, OSError) and not came:  # else of a terminal that was closed
+                    raise
+                how = f"ended by {came[0].name}" if came else "interrupted"
+                with contextlib.suppress(OSError):
+                    click.echo(
+                        f"\nlabkit: {how}; everything started has been ended, what had finished "
+                        "is kept, and the same command goes on from there.",
+                        err=True,
+                    )
+                ctx.exit(128 + (came[0] if came else signal.SIGINT))
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except LabkitError as error:
@@ -75,13 +94,6 @@ class Group(click.Group):
                 err=True,
             )
             ctx.exit(1)
-        except KeyboardInterrupt:
-            click.echo(
-                "\nlabkit: interrupted; everything started has been ended, what had finished is "
-                "kept, and the same command goes on from there.",
-                err=True,
-            )
-            ctx.exit(130)
 
 
 @click.group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -217,9 +218,10 @@ class Terminal(Screen):
 
 
 class Notebook(Ticking):
-    """Rewrites one output of a notebook's cell: plain HTML, which stays when the page is reloaded.
+    """Rewrites one output of a notebook's cell: plain HTML, with the time at which it was written.
 
-    A widget would not: it is lost with the page, unless the notebook was saved while it was there.
+    After a reload of the page JupyterLab shows it as it was saved last, and moves it no more; in
+    place of a widget it would show nothing until the cell has ended.
     """
 
     interval = 1.0
@@ -263,7 +265,8 @@ class Notebook(Ticking):
     def html(self) -> str:
         """Return what is shown: the sweep in a line, and each of its trials that runs."""
         course, now = self.course, self.course.clock()
-        parts = [f"<div>{escape(course.summary())}</div>"]
+        at = time.strftime("%H:%M:%S")
+        parts = [f"<div>{escape(course.summary())} <small>at {at}</small></div>"]
         for trial in course.running.values():
             left = trial.left(now)
             said = "" if left is None else f", about {duration(left)} left"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from labkit.runs import Run
 from labkit.runs.run import SHORTEST_JUDGED
+
+SETS = ("run", "reused", "diverged", "overloaded", "unjudged")
+"""The names of the sets of a tally."""
 
 
 @dataclass
@@ -21,6 +24,8 @@ class Tally:
     diverged, overloaded, unjudged : set of str
         Those of both without a result; without a rate; and with one of which nobody can tell
         whether other programs disturbed it.
+    aside : str
+        Which kept runs have not been re-used, and why.
     """
 
     run: set[str] = field(default_factory=set)
@@ -28,6 +33,7 @@ class Tally:
     diverged: set[str] = field(default_factory=set)
     overloaded: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
+    aside: str = ""
 
     @classmethod
     def of(cls, new: Iterable[Run], known: Iterable[Run]) -> Self:
@@ -51,17 +57,18 @@ class Tally:
         again = later.run | later.reused
         for name in ("diverged", "overloaded", "unjudged"):
             setattr(self, name, (getattr(self, name) - again) | getattr(later, name))
+        self.aside = later.aside or self.aside
         self.run |= later.run
         self.reused = (self.reused | later.reused) - self.run
 
-    def as_dict(self) -> dict[str, list[str]]:
+    def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, from which ``Tally.read`` makes it again."""
-        return {name: sorted(names) for name, names in asdict(self).items()}
+        return {name: sorted(getattr(self, name)) for name in SETS} | {"aside": self.aside}
 
     @classmethod
     def read(cls, values: dict[str, Any]) -> Self:
         """Return the tally that `as_dict` has given."""
-        return cls(**{name: set(names) for name, names in values.items()})
+        return cls(**{name: set(values[name]) for name in SETS}, aside=values["aside"])
 
     def __str__(self) -> str:
         trials = len(self.run) + len(self.reused)
@@ -77,4 +84,5 @@ class Tally:
                 f"{len(self.unjudged)} not judged (trained together for less than "
                 f"{SHORTEST_JUDGED:g} s: too short to tell whether other programs held it up)"
             )
-        return f"{trials} trial{'s' * (trials != 1)}: {', '.join(said)}"
+        line = f"{trials} trial{'s' * (trials != 1)}: {', '.join(said)}"
+        return "; ".join(filter(None, [line, self.aside]))

@@ -4,14 +4,31 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
+
+STRATEGIES = ("single", "async-ps")
+"""What both trainers here can do."""
 
 
-def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
+def parse(
+    argv: Optional[List[str]] = None, strategies: Sequence[str] = STRATEGIES
+) -> argparse.Namespace:
     """Read a replica's command line.
 
     Call it before the framework is imported: ``--help`` then answers at once, and the thread
     settings are in place when the framework's libraries read them.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        The arguments; the process's own by default.
+    strategies : sequence of str
+        What the trainer can do, its default first; it refuses any other.
+
+    Raises
+    ------
+    SystemExit
+        With 2 on a mistake, after saying which.
     """
     parser = argparse.ArgumentParser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -34,7 +51,7 @@ def parse(argv: Optional[List[str]] = None) -> argparse.Namespace:
     trial = parser.add_argument_group("the trial")
     trial.add_argument("--model", default="lenet5", help="a name, or the path of a model's file")
     trial.add_argument("--dataset", default="fashion-mnist")
-    trial.add_argument("--strategy", default="single")
+    trial.add_argument("--strategy", default=strategies[0], choices=strategies)
     trial.add_argument("--batch-size", type=int, default=128)
     trial.add_argument("--learning-rate", type=float, default=0.025)
     trial.add_argument("--epochs", type=int)

@@ -28,7 +28,21 @@ METRICS = {
 
 
 class Diverged(ArithmeticError):
-    """The loss is no longer a number."""
+    """The loss is no longer a number.
+
+    Parameters
+    ----------
+    loss : str
+        Which, and what it became.
+    steps : int
+    worker : int
+    """
+
+    def __init__(self, loss, steps, worker):
+        super().__init__(
+            f"the {loss} at step {steps} of worker {worker}: a smaller learning rate, fewer "
+            "workers or clip_norm may help"
+        )
 
 
 class Network(abc.ABC):
@@ -43,8 +57,15 @@ class Network(abc.ABC):
         """Take a step that changes no weight, over all the paths that training will use."""
 
     @abc.abstractmethod
+    def snapshot(self) -> None:
+        """Copy the weights as they are now, for `evaluate`; whoever trains on moves others."""
+
+    @abc.abstractmethod
     def evaluate(self, inputs: np.ndarray, labels: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """Return each target's loss (nats) and whether its likeliest class is right."""
+        """Return each target's loss (nats) and whether its likeliest class is right.
+
+        Judged are the weights of the last `snapshot`; the batch has the model's ``EVAL_BATCH``.
+        """
 
     @abc.abstractmethod
     def finish(self) -> None:
@@ -95,10 +116,7 @@ def work(args, writer, model, network, data):
             loss, hit = network.train(inputs, labels)
             steps += 1
             if not math.isfinite(loss):
-                raise Diverged(
-                    f"the loss became {loss} at step {steps} of worker {args.index}: a smaller "
-                    "learning rate, fewer workers or clip_norm may help"
-                )
+                raise Diverged(f"loss became {loss}", steps, args.index)
             losses.append(loss)
             hits.append(hit)
             if steps == total:
@@ -122,6 +140,7 @@ def evaluate(args, writer, model, network, data, steps, since):
     size = model.EVAL_BATCH
     losses, hits = [], []
     seconds = 0.0
+    network.snapshot()
     for begin in range(0, len(inputs), size):
         x, y = inputs[begin : begin + size], labels[begin : begin + size]
         real = len(x)
@@ -136,6 +155,8 @@ def evaluate(args, writer, model, network, data, steps, since):
         losses.append(np.reshape(loss, y.shape)[:real])
         hits.append(np.reshape(hit, y.shape)[:real])
     loss = float(np.concatenate(losses).mean())
+    if not math.isfinite(loss):
+        raise Diverged(f"loss on the test set became {loss}", steps, args.index)
     writer.write(
         events.Evaluation,
         steps=steps,

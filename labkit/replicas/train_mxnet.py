@@ -35,8 +35,11 @@ def network(model) -> mx.sym.Symbol:
 
 
 def negative_log(probabilities: mx.nd.NDArray) -> mx.nd.NDArray:
-    """Return the loss; a probability too small for a float counts as 1e-30, not as infinite."""
-    return -mx.nd.log(mx.nd.maximum(probabilities, 1e-30))
+    """Return the loss; a probability too small for a float counts as 1e-30, not as infinite.
+
+    Added, because `maximum` would make a number of what is none.
+    """
+    return -mx.nd.log(probabilities + 1e-30)
 
 
 def initializer(name: str) -> mx.init.Initializer:
@@ -51,7 +54,7 @@ class Worker(loop.Network):
 
     def __init__(self, args, model, data) -> None:
         self.clip_norm = args.clip_norm
-        self.metric = model.METRIC
+        self.metric, self.evaluated = model.METRIC, model.EVAL_BATCH
         self.shape, self.label_shape = data.train_inputs.shape[1:], data.train_labels.shape[1:]
         self.store = None
         if args.strategy == "async-ps":
@@ -80,7 +83,6 @@ class Worker(loop.Network):
             {"learning_rate": args.learning_rate, "rescale_grad": 1 / self.targets},
         )
         self.barrier()  # the servers have the optimiser before anybody pushes
-        self.evaluator = None
 
     def _shapes(self, size):
         return (
@@ -109,7 +111,6 @@ class Worker(loop.Network):
             # The servers divide by the number of targets: the bound is multiplied by it.
             mx.gluon.utils.clip_global_norm(self._gradients(), self.clip_norm * self.targets)
         self.module.update()
-        self.evaluator = None
         # Needs the forward pass only: the rest is computed while the next batch is prepared.
         probabilities = self.module.get_outputs()[0]
         truth = batch.label[0].reshape((-1,))
@@ -125,16 +126,15 @@ class Worker(loop.Network):
             gradient[:] = 0
         self.module.update()
 
+    def snapshot(self) -> None:
+        # A new one each time: MXNet's fused kernels for inference keep the weights they met first.
+        trained = getattr(self.module, "_curr_module", self.module)
+        self.evaluator = mx.mod.Module(trained.symbol, context=mx.cpu())
+        self.evaluator.bind(*self._shapes(self.evaluated), for_training=False)
+        self.evaluator.set_params(*self.module.get_params())
+
     def evaluate(self, inputs, labels):
         batch = self._batch(inputs, labels)
-        if self.evaluator is None:
-            # Another batch size over the very same weights. Made anew after every step, because
-            # MXNet's fused kernels for inference keep the weights that they have met first.
-            trained = getattr(self.module, "_curr_module", self.module)
-            self.evaluator = mx.mod.Module(trained.symbol, context=mx.cpu())
-            self.evaluator.bind(
-                *self._shapes(len(inputs)), for_training=False, shared_module=trained
-            )
         self.evaluator.forward(batch, is_train=False)
         probabilities = self.evaluator.get_outputs()[0]
         truth = batch.label[0].reshape((-1,))
@@ -155,6 +155,8 @@ class Worker(loop.Network):
 def join(args) -> None:
     """Tell ps-lite, MXNet's parameter server, who this process is and where to meet."""
     host, _, port = args.hosts["scheduler"][0].rpartition(":")
+    if host.startswith("["):
+        raise ValueError(f"MXNet knows IPv4 alone, and its scheduler has no other address: {host}")
     os.environ.update(
         DMLC_ROLE=args.role,
         DMLC_PS_ROOT_URI=host,

@@ -30,12 +30,79 @@ INITIALIZERS = {
 }
 
 
+class Graph:
+    """A model with its loss, between placeholders for batches and what comes out of them.
+
+    Parameters
+    ----------
+    model : module
+    data : Arrays
+    initializer : str
+        The initial weights' distribution.
+    """
+
+    def __init__(self, model, data, initializer) -> None:
+        dtype = tf.float32 if data.train_inputs.dtype == np.uint8 else tf.int32
+        self.inputs = tf.placeholder(dtype, (None,) + data.train_inputs.shape[1:])
+        self.labels = tf.placeholder(tf.int32, (None,) + data.train_labels.shape[1:])
+        with tf.variable_scope("", initializer=INITIALIZERS[initializer]()):
+            logits = model.tensorflow(tf, self.inputs)
+        truth = tf.reshape(self.labels, [-1])
+        self.losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=truth, logits=logits)
+        self.hits = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), truth)
+        self.variables = tf.global_variables()
+
+
+class Copy:
+    """The network a second time, on this process alone, with weights that stand still.
+
+    Parameters
+    ----------
+    args : Namespace
+    model : module
+    data : Arrays
+    """
+
+    def __init__(self, args, model, data) -> None:
+        with tf.Graph().as_default():
+            self.graph = Graph(model, data, args.initializer)
+            self.values = [tf.placeholder(v.dtype, v.shape) for v in self.graph.variables]
+            pairs = zip(self.graph.variables, self.values)
+            self.assign = tf.group(*(v.assign(x, read_value=False) for v, x in pairs))
+            self.session = tf.Session(config=config(args))
+
+    def take(self, weights) -> None:
+        """Judge these weights from now on."""
+        self.session.run(self.assign, dict(zip(self.values, weights)))
+
+    def evaluate(self, inputs, labels):
+        """Return each target's loss and whether its likeliest class is right."""
+        return self.session.run(
+            [self.graph.losses, self.graph.hits],
+            {self.graph.inputs: inputs, self.graph.labels: labels},
+        )
+
+
+def summed(gradient):
+    """Return a gradient in which no row of a variable occurs twice.
+
+    That of an embedding has a row for each word of the batch. Where a word is repeated, the norm
+    of its rows is not that of their sum.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, places = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
 class Worker(loop.Network):
     """A graph and a session that train on this process's CPU, alone or with others."""
 
     def __init__(self, args, model, data) -> None:
         target, device = "", None
         self.workers = 1
+        self.parts, self.copy = (args, model, data), None
         if args.strategy == "async-ps":
             self.workers = len(args.hosts["worker"])
             target = join(args).target
@@ -52,30 +119,22 @@ class Worker(loop.Network):
             )
 
     def _build(self, args, model, data) -> None:
-        label_shape = data.train_labels.shape[1:]
-        dtype = tf.float32 if data.train_inputs.dtype == np.uint8 else tf.int32
-        self.inputs = tf.placeholder(dtype, (None,) + data.train_inputs.shape[1:])
-        self.labels = tf.placeholder(tf.int32, (None,) + label_shape)
+        self.graph = Graph(model, data, args.initializer)
         # Fed with every step, so that a warm-up can take the same path with rate 0.
         self.rate = tf.placeholder(tf.float32, [])
         self.learning_rate = args.learning_rate
-        with tf.variable_scope("", initializer=INITIALIZERS[args.initializer]()):
-            logits = model.tensorflow(tf, self.inputs)
-        truth = tf.reshape(self.labels, [-1])
-        self.losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=truth, logits=logits)
-        self.loss = tf.reduce_mean(self.losses)
-        self.hits = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), truth)
+        self.loss = tf.reduce_mean(self.graph.losses)
         objective = self.loss
         if args.loss_over_time == "sum":
-            objective *= float(np.prod(label_shape))
+            objective *= float(np.prod(data.train_labels.shape[1:]))
         optimizer = tf.train.GradientDescentOptimizer(self.rate)
         gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, args.clip_norm)
+            gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)
         self.update = optimizer.apply_gradients(zip(gradients, variables))
         self.hit_share = tf.constant(0.0)
         if model.METRIC == "accuracy":
-            self.hit_share = tf.reduce_mean(tf.cast(self.hits, tf.float32))
+            self.hit_share = tf.reduce_mean(tf.cast(self.graph.hits, tf.float32))
         self.arrivals = tf.get_variable(
             "arrivals", [], tf.int32, initializer=tf.zeros_initializer(), trainable=False
         )
@@ -92,7 +151,7 @@ class Worker(loop.Network):
     def _step(self, inputs, labels, rate: float):
         _, loss, hits = self.session.run(
             [self.update, self.loss, self.hit_share],
-            {self.inputs: inputs, self.labels: labels, self.rate: rate},
+            {self.graph.inputs: inputs, self.graph.labels: labels, self.rate: rate},
         )
         return float(loss), float(hits)
 
@@ -102,10 +161,13 @@ class Worker(loop.Network):
     def warm_up(self, inputs, labels) -> None:
         self._step(inputs, labels, 0.0)
 
+    def snapshot(self) -> None:
+        if self.copy is None:
+            self.copy = Copy(*self.parts)
+        self.copy.take(self.session.run(self.graph.variables))
+
     def evaluate(self, inputs, labels):
-        return self.session.run(
-            [self.losses, self.hits], {self.inputs: inputs, self.labels: labels}
-        )
+        return self.copy.evaluate(inputs, labels)
 
     def finish(self) -> None:
         """Nothing to do: a session's run returns when all is computed."""

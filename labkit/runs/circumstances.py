@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 from labkit import provenance
 from labkit.runs.run import Run
 
 
+def versions_of(run: Run) -> dict[str, str]:
+    """Return those of Python, numpy and the framework, as a replica told them, if one did."""
+    return run.start.versions if run.start else {}
+
+
+def code_of(run: Run) -> str:
+    """Return by what its trainer, model and data are told apart from other states of them."""
+    if run.current:
+        sums = run.trial.sums.values()
+    elif run.start and run.start.code:
+        sums = run.start.code, run.start.model, run.start.data
+    else:  # of an earlier version, whose runs tell nothing of the kind
+        return run.identity[:12]
+    return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
+
+
+def circumstances(run: Run) -> dict[str, Any]:
+    """Return where and with what it was run: what makes two runs of one trial different things."""
+    machine = {name: run.record["machine"][name] for name in ("host", "cpu_model", "cores")}
+    return machine | {"versions": versions_of(run)}
+
+
 def digest(run: Run) -> str:
     """Return a name for a run's circumstances: six hexadecimal digits."""
-    told = json.dumps(run.circumstances, sort_keys=True)
+    told = json.dumps(circumstances(run), sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:6]
 
 
@@ -24,14 +47,14 @@ def difference(run: Run) -> str:
         The first difference, nothing if there is none. A version that is not known, of then or of
         now, is none.
     """
-    there, here = run.circumstances, provenance.machine()
+    there, here = circumstances(run), provenance.machine()
     if there["host"] != here["host"]:
         return f"of the machine {there['host']}"
     for name in ("cpu_model", "cores"):
         if there[name] != here[name]:
             return f"with {name.replace('_', ' ')} {there[name]} instead of {here[name]}"
     versions = provenance.versions(run.trial.framework)
-    for name, version in sorted(run.versions.items()):
+    for name, version in sorted(versions_of(run).items()):
         if versions.get(name, version) != version:
             return f"with {name} {version} instead of {versions[name]}"
     return ""

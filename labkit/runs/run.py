@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +90,7 @@ class Run:
     def oversubscribed(self) -> bool:
         """Whether more needed a core than there were."""
         record = self.record
-        default = cores_needed(self.trial) > record["machine"]["cores"]
+        default = record.get("time_shared", cores_needed(self.trial) > record["machine"]["cores"])
         return record.get("oversubscribed", default)
 
     @functools.cached_property
@@ -122,31 +121,7 @@ class Run:
         return analysis.window(self.progress())
 
     @functools.cached_property
-    def versions(self) -> dict[str, str]:
-        """Of Python, numpy and the framework, as a replica told them; empty if none did."""
-        start = self._start
-        return start.versions if start else {}
-
-    @functools.cached_property
-    def code(self) -> str:
-        """By which what it ran (trainer, model and data) is told apart from other states of it."""
-        start = self._start
-        if self.current:
-            sums = self.trial.sums.values()
-        elif start and start.code:
-            sums = start.code, start.model, start.data
-        else:  # of an earlier version, whose runs tell nothing of the kind
-            return self.identity[:12]
-        return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
-
-    @property
-    def circumstances(self) -> dict[str, Any]:
-        """Where and with what it was run: what makes two runs of one trial different things."""
-        machine = {name: self.record["machine"][name] for name in ("host", "cpu_model", "cores")}
-        return machine | {"versions": self.versions}
-
-    @functools.cached_property
-    def _start(self) -> Start | None:
+    def start(self) -> Start | None:
         """What the first worker, or else another replica, told when it started."""
         logs = sorted(self.directory.glob("*-*.log"))
         for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
@@ -179,18 +154,17 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        found = []
-        for worker in self.workers:
-            steps = since_barrier(worker, Step)
-            found.append(
-                Progress(
-                    t=np.array([0.0, *(t for t, _ in steps)]),
-                    samples=np.array([0, *(step.samples for _, step in steps)]),
-                    pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
-                )
-            )
-        return found
+        return [_progress(worker) for worker in self.workers]
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""
         return [found for worker in self.workers for found in since_barrier(worker, Evaluation)]
+
+
+def _progress(worker: list[Event]) -> Progress:
+    steps = since_barrier(worker, Step)
+    return Progress(
+        t=np.array([0.0, *(t for t, _ in steps)]),
+        samples=np.array([0, *(step.samples for _, step in steps)]),
+        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+    )

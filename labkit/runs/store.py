@@ -32,7 +32,7 @@ from typing import IO, Any
 from labkit import settings
 from labkit.errors import LabkitError
 from labkit.runs.check import check
-from labkit.runs.circumstances import difference, digest
+from labkit.runs.circumstances import circumstances, difference, digest
 from labkit.runs.results import Results
 from labkit.runs.run import Run
 from labkit.settings import OUTPUTS
@@ -109,7 +109,7 @@ class Store:
 
         Those that `unreadable` names are left out.
         """
-        for directory in self._directories():
+        for directory in _directories(self.root):
             with contextlib.suppress(TrialError):
                 run = _read(directory)
                 if run and run.launcher == self.launcher:
@@ -118,21 +118,16 @@ class Store:
     def unreadable(self) -> dict[Path, str]:
         """Return runs of a labkit that knew other fields, models or frameworks, each with why."""
         found = {}
-        for directory in self._directories():
+        for directory in _directories(self.root):
             try:
                 _read(directory)
             except TrialError as error:
                 found[directory] = str(error)
         return found
 
-    def _directories(self) -> list[Path]:
-        return [path.parent for path in sorted(self.root.glob("*/run.json"))]
-
     @contextlib.contextmanager
     def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
-        """Hold the sole right to run a trial; gives an empty directory to run it in.
-
-        If somebody else holds it, this waits, after a call of `on_wait`.
+        """Hold the right to run a trial, in an empty directory; call `on_wait` before waiting.
 
         Raises
         ------
@@ -188,13 +183,17 @@ class Store:
         run = Run(trial, scratch, record)
         home = self.root / f"{self.name(trial)}-{digest(run)}"
         # Earlier versions named runs after their trials alone.
-        same = (old for old in self._runs_of(trial) if old.circumstances == run.circumstances)
+        same = (old for old in self._runs_of(trial) if circumstances(old) == circumstances(run))
         _move(scratch, home, {home, *(old.directory for old in same)})
         shutil.rmtree(failed_home, ignore_errors=True)
         return Run.read(home)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r}, {self.launcher!r})"
+
+
+def _directories(root: Path) -> list[Path]:
+    return [path.parent for path in sorted(root.glob("*/run.json"))]
 
 
 def _description(trial: Trial) -> dict[str, Any]:

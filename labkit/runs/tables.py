@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
+from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.run import Run
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 NUMBERS = (
     "duration_s",
     "window_s",
+    "paused_s",
     "batches_per_second",
     "samples_per_second",
     "imbalance",
@@ -90,13 +92,13 @@ def _trial(run: Run) -> dict[str, Any]:
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
-    versions = run.versions
+    versions = versions_of(run)
     return row | {
         "started": record.get("started"),
         "host": machine["host"],
         "cpu_model": machine["cpu_model"],
         "revision": record["revision"],
-        "code": run.code,
+        "code": code_of(run),
         "versions": ", ".join(f"{name} {versions[name]}" for name in sorted(versions)),
         "load_before": record.get("load_before", math.nan),
         "load_after": record.get("load_after", math.nan),
@@ -125,7 +127,8 @@ def _numbers(run: Run) -> dict[str, Any]:
         window = run.window
         rate = window.samples_per_second
         numbers |= {
-            "window_s": window.end - window.begin,
+            "window_s": window.end - window.begin - window.paused,
+            "paused_s": window.paused,
             "samples_per_second": rate,
             "batches_per_second": rate / trial.batch_size,
             "epoch_s": trial.steps_per_epoch * trial.batch_size * trial.workers / rate,

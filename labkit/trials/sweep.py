@@ -12,7 +12,7 @@ from labkit.trials.trial import Trial, TrialError
 
 
 class Sweep(Sequence[Trial]):
-    """The trials of one experiment, in the order in which they are run.
+    """The trials of one experiment, in the order of its results.
 
     Parameters
     ----------

@@ -34,8 +34,28 @@ def test_pauses_are_no_training_time():
     a = Progress([0, 1, 3], [0, 10, 20])
     b = Progress([0, 1, 4], [0, 10, 30], pauses=[(1, 2)])
     window = analysis.window([a, b])
-    # b trained for 2 of the 3 s: 10 samples in the first, half of the next 20 in the last.
-    assert window.rates == close([20 / 3, 10])
+    # While b evaluates not all train: what a does meanwhile, 5 samples of 20, counts no more than
+    # the time. b has 10 samples in its first second, and half of the next 20 in the last.
+    assert window.rates == close([15 / 2, 10])
+    assert (window.begin, window.end, window.paused) == (0, 3, 1)
+
+
+def test_work_beside_an_evaluation_does_not_count():
+    """Who is alone on the servers meanwhile is faster: that is no rate of all workers."""
+    a = Progress([0, 2, 12, 14], [0, 20, 20, 40], pauses=[(2, 12)])
+    steady = Progress([0, 2, 12, 14], [0, 20, 120, 140])
+    hurried = Progress([0, 2, 12, 14], [0, 20, 920, 940])
+    for b in (steady, hurried):
+        assert analysis.window([a, b]).rates == close([10, 10])
+        assert analysis.window([b, a]).samples_per_second == close(20)
+
+
+def test_times_in_which_several_evaluate_are_taken_out_once():
+    a = Progress([0, 2, 5, 9], [0, 20, 20, 60], pauses=[(2, 5)])
+    b = Progress([0, 3, 6, 9], [0, 30, 30, 60], pauses=[(3, 6)])
+    window = analysis.window([a, b])
+    assert window.paused == close(4)
+    assert window.rates == close([20 / 5 + 30 / 5, 20 / 5 + 30 / 5])
 
 
 def test_a_pause_counts_only_as_far_as_it_lies_in_the_window():
@@ -47,7 +67,6 @@ def test_a_pause_counts_only_as_far_as_it_lies_in_the_window():
 def test_variation_of_cases_by_hand():
     # Slices of 10, 20, 10 and 20 samples a second: mean 15, standard deviation root(100 / 3).
     uneven = Progress([0, 1, 2, 3, 4], [0, 10, 30, 40, 60])
-    assert uneven.rates(end=4, slices=4) == close([10, 20, 10, 20])
     assert analysis.window([uneven]).variation == close(math.sqrt(100 / 3) / 15)
     # It is the total that counts: where one is slow while the other is fast, it does not vary.
     other = Progress([0, 1, 2, 3, 4], [0, 20, 30, 50, 60])
@@ -150,6 +169,10 @@ def test_the_window_ends_with_the_first_worker(workers):
         ([Progress([0], [0])], "worker 0 did not train"),
         ([Progress([0, 1], [0, 9]), Progress([0], [0])], "worker 0 did not train"),
         ([Progress([0, 1], [0, 9]), Progress([0, 3], [0, 9], [(0, 2)])], "worker 1 did not train"),
+        (
+            [Progress([0, 2], [0, 9], [(0, 1)]), Progress([0, 2], [0, 9], [(1, 2)])],
+            "one evaluated",
+        ),
         ([Progress([0, 1], [0, 0])], "no sample was trained on"),
     ],
 )

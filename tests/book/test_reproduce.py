@@ -134,7 +134,8 @@ def living(processes):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_nothing_survives_a_book_that_is_ended(
     kernels, notebooks, rendered, tmp_path, number, code
@@ -173,5 +174,5 @@ def test_nothing_survives_a_book_that_is_ended(
     assert not list(scratch.glob("*"))
     assert not list((rendered.parent / "runs").glob("*/run.json"))
     assert not (rendered / "0-1-tiny.ipynb").exists()
-    if number == signal.SIGINT:
+    if number != signal.SIGKILL:
         assert not [path for path in temporary.iterdir() if path.is_dir()]

@@ -187,6 +187,7 @@ def test_where_no_trial_reported_the_figure_says_so():
 
 def test_a_curve_of_one_report_is_a_dot():
     made = results(trials(workers=(1, 2), repeats=2), windows=1)
+    made.steps.loc[made.steps["trial"].str.startswith("mxnet"), "accuracy"] -= 40  # no dot on dots
     figure = learning_curve(made)
     axes = figure.axes[0]
     axes.get_legend().remove()  # which has the same colours

@@ -3,6 +3,8 @@
 import argparse
 import math
 import os
+import time
+import types
 
 import numpy as np
 import pytest
@@ -28,6 +30,9 @@ class Network(loop.Network):
 
     def warm_up(self, inputs, labels):
         self.calls.append("warm up")
+
+    def snapshot(self):
+        self.calls.append("snapshot")
 
     def evaluate(self, inputs, labels):
         self.calls.append(("evaluate", len(inputs)))
@@ -88,7 +93,7 @@ def test_the_loop_warms_up_meets_trains_evaluates_and_leaves(work):
     calls = [call for call in network.calls if not isinstance(call, tuple)]
     assert calls == [
         *["warm up"] * loop.WARM_UP_STEPS, "finish", "barrier",
-        *["train"] * 3, "finish", *["train"] * 2, "finish", "close",
+        *["train"] * 3, "finish", "snapshot", *["train"] * 2, "finish", "snapshot", "close",
     ]  # fmt: skip
     assert (found[-1].steps, found[-1].samples) == (5, 150)
 
@@ -137,6 +142,26 @@ def test_evaluation_counts_each_sample_once(work):
     assert part.samples == 100
 
 
+def test_inference_is_timed_alone(work, monkeypatch):
+    """Not with the copy of the weights before it, nor with what its first time has to build."""
+    now = [100.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], process_time=time.process_time)
+    for module in (loop, events):
+        monkeypatch.setattr(module, "time", clock)
+
+    class Slow(Network):
+        def snapshot(self):
+            now[0] += 7
+
+        def evaluate(self, inputs, labels):
+            now[0] += 2
+            return super().evaluate(inputs, labels)
+
+    (evaluated,) = of(work(Slow(), steps=2)[0], Evaluation)
+    assert evaluated.seconds == pytest.approx(2 * 2)
+    assert evaluated.pause == pytest.approx(7 + 3 * 2)
+
+
 def test_perplexity_is_the_exponential_of_the_mean_loss(work):
     found, _ = work(model=LSTM, data=Text, batch_size=20, steps=2)
     (evaluated,) = of(found, Evaluation)
@@ -150,6 +175,20 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(work):
 def test_a_loss_that_is_no_number_ends_it(loss, work):
     with pytest.raises(loop.Diverged, match=f"the loss became {loss} at step 3 of worker 1"):
         work(Network([1.0, 1.0, loss]), steps=5, index=1)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_test_loss_that_is_no_number_ends_it(loss, work):
+    """The last step's loss is that of the weights before it: it may still have been one."""
+
+    class Spoilt(Network):
+        def evaluate(self, inputs, labels):
+            losses, hits = super().evaluate(inputs, labels)
+            losses[7] = loss
+            return losses, hits
+
+    with pytest.raises(loop.Diverged, match=f"test set became {loss} at step 2 of worker 0"):
+        work(Spoilt(), steps=2)
 
 
 # --- a replica ------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
 """The trainers: as scripts by themselves, and that they train what the thesis trained."""
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+from made_runs import trial
 
 from labkit import datasets, replicas
+from labkit.launchers.local.ports import reserved_hosts
 from labkit.replicas import models
 from labkit.replicas.events import Evaluation, Step, read
 from labkit.settings import REPOSITORY, data_directory
@@ -41,15 +46,12 @@ def test_help(framework):
     assert FRAMEWORKS[framework].modules[0] not in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (["--strategy=async-ps"], "needs --hosts"),
-    (["--initializer=he"], "invalid choice: 'he'"),
-    (["--steps=many"], "invalid int value: 'many'"),
-])  # fmt: skip
-def test_mistakes_on_the_command_line(arguments, says):
-    done = script("mxnet", *arguments)
-    assert done.returncode == 2
-    assert says in done.stderr
+def test_mxnet_says_that_it_knows_no_ipv6():
+    """Its scheduler would wait for ever for somebody to find it."""
+    hosts = {role: ["[fd00::7]:9000"] for role in ("scheduler", "server", "worker")}
+    done = script("mxnet", "--strategy=async-ps", "--role=server", f"--hosts={json.dumps(hosts)}")
+    assert done.returncode != 0
+    assert "MXNet knows IPv4 alone" in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -86,106 +88,30 @@ def test_one_process_without_labkit(framework, tmp_path):
 
 # --- the networks ---------------------------------------------------------------------------
 
-PROBE = """
-import json, sys, types
-from importlib import import_module
-import numpy as np
-from labkit.replicas import models
-from labkit.replicas.arguments import parse
-
-RATE = 0.01
-base = ["--steps=2", "--batch-size=4", "--initializer=xavier", f"--learning-rate={RATE}"]
-parse(base)  # sets the threads
-trainer = import_module(f"labkit.replicas.train_{sys.argv[1]}")
-
-random = np.random.default_rng(1)
-batches = {
-    "lenet5": (random.random((4, 28, 28), np.float32), np.array([0, 1, 2, 3], np.int32)),
-    "lstm": tuple(random.integers(0, 10_000, (4, 30)).astype(np.int32) for _ in range(2)),
-}
-
-
-inputs = {"lenet5": np.zeros((1, 28, 28), np.uint8), "lstm": np.zeros((1, 30), np.int32)}
-labels = {"lenet5": np.zeros(1, np.uint8), "lstm": np.zeros((1, 30), np.int32)}
-
-
-def make(*options):
-    args = parse([*base, *options])
-    data = types.SimpleNamespace(train_inputs=inputs[args.model], train_labels=labels[args.model])
-    return trainer.Worker(args, models.load(models.path_of(args.model)), data)
-
-
-def weights(worker):
-    if sys.argv[1] == "mxnet":
-        return [array.asnumpy() for array in worker.module.get_params()[0].values()]
-    return worker.session.run(worker.session.graph.get_collection("trainable_variables"))
-
-
-def apart(some, others):
-    squares = [((one - other) ** 2).sum() for one, other in zip(some, others, strict=True)]
-    return float(np.sqrt(sum(squares)))
-
-
-def step(model, worker, rate=RATE):
-    before = weights(worker)
-    loss, hits = worker.train(*batches[model])
-    return {"loss": loss, "gradient": apart(weights(worker), before) / rate}
-
-
-found = {}
-for model in ("lenet5", "lstm"):
-    worker = make(f"--model={model}")
-    before = weights(worker)
-    worker.warm_up(*batches[model])
-    worker.finish()
-    losses, hits = worker.evaluate(*batches[model])
-    found[model] = {
-        "shapes": [array.shape for array in before],
-        "dtypes": sorted({str(array.dtype) for array in before}),
-        "warm-up": apart(weights(worker), before),
-        "losses": np.shape(losses),
-        "hits": np.shape(hits),
-        "evaluated": float(np.mean(losses)),
-        "step": step(model, worker),
-    }
-first = weights(make())
-found["seeds"] = [apart(weights(make(f"--seed={seed}")), first) for seed in (1, 2)]
-found["largest"] = {
-    name: max(float(abs(array).max()) for array in weights(make(f"--initializer={name}")))
-    for name in ("default", "xavier", "uniform")
-}
-found["ten times"] = step("lenet5", make(f"--learning-rate={10 * RATE}"), 10 * RATE)
-found["clipped"] = step("lenet5", make("--clip-norm=0.001"))
-found["other"] = step("lstm", make("--model=lstm", f"--loss-over-time={sys.argv[2]}"))
-print(json.dumps(found))
-"""
-
-
-OTHER = {"tensorflow": "sum", "mxnet": "mean"}
-"""How the lstm's gradient is taken over time if the framework's own way is not wanted."""
+PROBE = Path(__file__).with_name("probe.py")
 
 
 @pytest.fixture(scope="module")
-def probes():
-    """Ask both frameworks at once, each in a process of its own."""
-    running = {
-        framework: subprocess.Popen(
-            [sys.executable, "-c", PROBE, framework, OTHER[framework]], cwd=REPOSITORY,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for framework in FRAMEWORKS
-    }  # fmt: skip
-    found = {}
-    try:
+def probes(tmp_path_factory):
+    """Look into both frameworks at once, each in a process of its own."""
+    directory = tmp_path_factory.mktemp("probes")
+    with contextlib.ExitStack() as stack:
+        running = {}
+        for framework in FRAMEWORKS:
+            roles = trial(framework=framework, workers=2).replicas
+            hosts = stack.enter_context(reserved_hosts(roles))
+            running[framework] = subprocess.Popen(
+                [sys.executable, PROBE, framework, json.dumps(hosts), directory],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+            stack.callback(running[framework].kill)
+        found = {}
         for framework, process in running.items():
-            output, errors = process.communicate()
-            assert process.returncode == 0, errors
-            found[framework] = json.loads(output.splitlines()[-1])
-    finally:
-        for process in running.values():
-            process.kill()
-    return found
+            output, _ = process.communicate()
+            assert process.returncode == 0, output
+            found[framework] = json.loads((directory / f"{framework}.json").read_text())
+            found[framework]["gradients"] = np.load(directory / f"{framework}.npz")
+        yield found
 
 
 @pytest.fixture(params=FRAMEWORKS)
@@ -215,14 +141,22 @@ def test_lstm_is_the_network_of_the_thesis(probes):
 
 
 @pytest.mark.parametrize(("model", "targets", "classes"), [
-    ("lenet5", 4, 10), ("lstm", 4 * 30, 10_000),
+    ("lenet5", 250, 10), ("lstm", 20 * 6, 10_000),
 ])  # fmt: skip
 def test_loss_and_hits(probe, model, targets, classes):
     found = probe[model]
-    assert math.prod(found["losses"]) == math.prod(found["hits"]) == targets
-    assert found["evaluated"] == pytest.approx(math.log(classes), rel=0.1)  # untrained
+    assert found["targets"] == [targets, targets]
+    assert found["judged"][0] == pytest.approx(math.log(classes), rel=0.1)  # untrained
     # What training reports is the same measure: the mean over all words, whatever the gradient.
-    assert found["step"]["loss"] == pytest.approx(found["evaluated"], rel=1e-5)
+    assert found["step"]["loss"] == pytest.approx(found["judged"][0], rel=1e-5)
+
+
+@pytest.mark.parametrize("model", ["lenet5", "lstm"])
+def test_evaluation_judges_a_snapshot(probe, model):
+    """Training goes on meanwhile, in this worker or in others, and changes nothing about it."""
+    first, during, second = probe[model]["judged"]
+    assert during == first
+    assert second < first
 
 
 @pytest.mark.parametrize("model", ["lenet5", "lstm"])
@@ -247,8 +181,11 @@ def test_initializers(probes):
 
 
 def test_clipping_bounds_the_global_norm(probe):
-    assert probe["lenet5"]["step"]["gradient"] > 0.1
-    assert probe["clipped"]["gradient"] == pytest.approx(0.001, rel=0.02)
+    """An embedding's gradient names a row as often as its word occurs: these count together."""
+    for model in ("lenet5", "lstm"):
+        assert probe[model]["step"]["gradient"] > 0.1
+    for clipped in probe["clipped"].values():
+        assert clipped["gradient"] == pytest.approx(0.01, rel=0.02)
 
 
 def test_a_step_is_the_rate_times_the_gradient(probe):
@@ -257,9 +194,46 @@ def test_a_step_is_the_rate_times_the_gradient(probe):
 
 
 def test_loss_over_time(probes):
-    """TensorFlow's own gradient is of the mean over the 30 words, MXNet's of the sum."""
+    """TensorFlow's own gradient is of the mean over the words, six here, MXNet's of the sum."""
     own = {framework: found["lstm"]["step"] for framework, found in probes.items()}
     other = {framework: found["other"] for framework, found in probes.items()}
     for mean, total in ((own["tensorflow"], other["tensorflow"]), (other["mxnet"], own["mxnet"])):
-        assert total["gradient"] == pytest.approx(30 * mean["gradient"], rel=0.02)
+        assert total["gradient"] == pytest.approx(6 * mean["gradient"], rel=0.02)
         assert total["loss"] == pytest.approx(mean["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("model", ["lenet5", "lstm"])
+def test_the_frameworks_gradients_agree(probes, model):
+    """From equal weights, of the mean over all targets, each array by itself."""
+    ours = [found["gradients"] for found in probes.values()]
+    names = [name for name in ours[0] if name.startswith(model)]
+    assert len(names) == len(probes["tensorflow"][model]["shapes"])
+    for name in names:
+        one, other = (gradients[name] for gradients in ours)
+        assert np.linalg.norm(one - other) < 0.01 * np.linalg.norm(one), name
+
+
+@pytest.mark.parametrize("of", ["lenet5", "lstm", "sharing"])
+def test_a_step_takes_the_whole_gradient(probe, of):
+    """To first order the loss falls by the rate times the gradient's square, here or on servers.
+
+    The gradient is what the step has moved the weights, over the rate.
+    """
+    found = probe["small step"][of] if of in probe["small step"] else probe[of]
+    assert found["drop"] == pytest.approx(found["moved"] ** 2 / 0.01, rel=0.15)
+
+
+def test_a_score_that_is_no_number_shows_in_the_loss(probe):
+    """Or training would go on after it has diverged."""
+    assert math.isnan(probe["no number"])
+
+
+# --- several workers ------------------------------------------------------------------------
+
+
+def test_one_workers_update_is_seen_by_the_other(probe):
+    """Both have the servers' weights, before and after a step that one of them takes."""
+    found = probe["sharing"]
+    assert found["first apart"] == 0
+    assert found["moved"] > 0
+    assert found["second apart"] == 0

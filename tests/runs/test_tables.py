@@ -10,15 +10,15 @@ from labkit.runs.tables import modernise
 
 pytestmark = pytest.mark.unit
 
-RATES = ["window_s", "batches_per_second", "samples_per_second", "imbalance", "variation",
-         "epoch_s"]  # fmt: skip
+RATES = ["window_s", "paused_s", "batches_per_second", "samples_per_second", "imbalance",
+         "variation", "epoch_s"]  # fmt: skip
 NUMBERS = [*RATES, "duration_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
            "perplexity", "inference_per_second"]  # fmt: skip
 COLUMNS = {
     "framework", "model", "dataset", "strategy", "workers", "servers", "batch_size",
     "learning_rate", "epochs", "steps", "seed", "initializer", "clip_norm", "loss_over_time",
     "eval_samples", "threads", "trial", "identity", "status", "error", "samples_per_epoch",
-    "duration_s", "window_s", "batches_per_second", "samples_per_second", "imbalance",
+    "duration_s", "window_s", "paused_s", "batches_per_second", "samples_per_second", "imbalance",
     "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",
     "perplexity", "inference_per_second", "cores", "oversubscribed", "overloaded", "started",
     "host", "cpu_model", "revision", "code", "versions", "load_before", "load_after",
@@ -37,6 +37,7 @@ def test_a_row_worked_out_by_hand(store):
     # Worker 0 takes 100 steps of 50 images in 10 s, worker 1 half of that.
     assert row.duration_s == pytest.approx(20)
     assert row.window_s == pytest.approx(10)
+    assert row.paused_s == 0  # worker 0 evaluates when it has taken its last step
     assert row.samples_per_second == pytest.approx(500 + 250)
     assert row.batches_per_second == pytest.approx(15)
     assert row.samples_per_epoch == 60_000

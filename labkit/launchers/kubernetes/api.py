@@ -157,8 +157,11 @@ class Cluster:
         ClusterError
             If something is still there after `patience` seconds.
         """
-        deleted = {item["metadata"]["uid"] for _, item in self._left(selector)}
-        deleted |= self.remove(selector)
+        deleted = self.remove(selector)
+        jobs = {job["metadata"]["uid"] for job in self.list("Job", selector)} | deleted
+        deleted |= {
+            pod["metadata"]["uid"] for pod in self.list("Pod", selector) if not _is_of(pod, jobs)
+        }
         begin, forced = time.monotonic(), False
         while left := [found for found in self._left(selector) if _is_of(found[1], deleted)]:
             if not forced and time.monotonic() - begin > FORCE_AFTER:

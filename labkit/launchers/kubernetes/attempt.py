@@ -62,12 +62,11 @@ class Attempt:
         self.cluster, self.submission, self.trial = cluster, submission, submission.trial
         self.directory, self.on_event, self.stopped = directory, on_event, stopped
         self.tracker, self.logs = Tracker(self.trial), Logs(cluster, directory)
-        self.pods = Inventory(submission.expected())
         self.room = Room(cluster, submission, on_event)
+        self.pods = Inventory(submission.expected())
         self.startup = Startup(cluster, self.tracker, self.pods, self.logs)
         self._begun = time.monotonic() - max(0.0, time.time() - submission.submitted)
-        self._phases: dict[str, dict[str, int]] = {}
-        self._progressed = time.monotonic()
+        self._phases, self._progressed = {}, time.monotonic()
 
     def wait(self) -> dict[str, Any]:
         """Return the circumstances of the run when all pods have ended as they should.
@@ -98,9 +97,7 @@ class Attempt:
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self.logs.read_whole, self.pods))
         self.logs.split(self.tracker.names)
-        return circumstances.record(
-            self.submission, self.cluster.address, self.pods, self.logs
-        )
+        return circumstances.record(self.submission, self.cluster.address, self.pods, self.logs)
 
     def _poll(self) -> None:
         """Update what is known of the pods."""

@@ -63,8 +63,6 @@ class Connection:
     ----------
     namespace, address : str
         Where all requests go.
-    calls : int
-        How many requests there have been.
     patience : float
         Seconds for which the API server may be away, once it has answered. May be changed while
         requests are waiting, as when nobody wants their answers any more.
@@ -76,13 +74,16 @@ class Connection:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self.patience = settings, settings.patience
-        self.namespace, self._api = _connect(settings)
-        self._renewal = threading.Lock()
-        self.address = self._api.configuration.host
-        self.calls = 0
+        self.patience = settings.patience
+        self._client = _Client(settings)
+        self.namespace, self.address = self._client.namespace, self._client.address
         self._answered = False
         self._outage = -math.inf
+
+    @property
+    def calls(self) -> int:
+        """How many requests there have been."""
+        return self._client.calls
 
     def request(
         self,
@@ -118,13 +119,13 @@ class Connection:
             now, again = time.monotonic(), 0.0
             patience = self.patience if self._answered else FIRST_PATIENCE
             try:
-                answer = self._send(method, kind, name, query or {}, body, timeout)
+                answer = self._client.send(method, kind, name, query or {}, body, timeout)
                 content = answer.read()
                 answer.release_conn()
                 if answer.status < 300:
                     self._answered = True
                     return json.loads(content)
-                limit = self._limit(method, answer.status, content, now)
+                limit = _limit(method, answer.status, content, now - self._outage)
                 if now - begin >= min(limit, patience):
                     raise refusal(answer.status, content, request, self.namespace, self.address)
                 wish = answer.headers.get("Retry-After", "")
@@ -142,17 +143,6 @@ class Connection:
                     ) from None
             time.sleep(min(max(pause, again), REFUSAL_PATIENCE))
             pause = min(2 * pause, PAUSES[1])
-
-    def _limit(self, method: str, status: int, content: bytes, now: float) -> float:
-        """Return for how many seconds a request that is answered like this is tried again."""
-        reason, message = status_of(content)
-        if status in (401, 403):
-            return RESTART if now - self._outage < RESTART else 0.0
-        if status == 409 and method == "POST" and reason == "Conflict":  # of quotas, at once
-            return REFUSAL_PATIENCE
-        if status == 500 and "webhook" in message:
-            return REFUSAL_PATIENCE
-        return math.inf if status in (429, 500, 502, 503, 504) else 0.0
 
     def stream(
         self, kind: str, request: str, name: str, query: dict[str, Any], endless: bool
@@ -173,7 +163,7 @@ class Connection:
         """
         timeout = (TIMEOUT[0], None) if endless else TIMEOUT
         try:
-            answer = self._send("GET", kind, name, query, None, timeout)
+            answer = self._client.send("GET", kind, name, query, None, timeout)
             if answer.status != 200:
                 content = answer.read()
                 raise refusal(answer.status, content, request, self.namespace, self.address)
@@ -181,7 +171,23 @@ class Connection:
             raise ClusterError(f"{request}: {error}") from None
         return answer
 
-    def _send(
+
+class _Client:
+    """The client of the user's kubeconfig, which is read again when its credentials expire.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.namespace, self._api = _connect(settings)
+        self.address = self._api.configuration.host
+        self._renewal = threading.Lock()
+        self.calls = 0
+
+    def send(
         self,
         method: str,
         kind: str,
@@ -190,19 +196,18 @@ class Connection:
         body: Any,
         timeout: tuple[float, float | None],
     ) -> urllib3.HTTPResponse:
-        """Send a request; once more with credentials read again if those known have expired."""
-        for renewed in (False, True):
-            api = self._api
-            answer = self._send_once(api, method, kind, name, query, body, timeout)
-            if answer.status != 401 or renewed:
-                return answer
-            answer.close()
-            with self._renewal:
-                if self._api is api:  # no other thread has renewed them
-                    self._api = _connect(self._settings)[1]
-        raise AssertionError
+        """Send a request; once more if the credentials had expired."""
+        api = self._api
+        answer = self._send(api, method, kind, name, query, body, timeout)
+        if answer.status != 401:
+            return answer
+        answer.close()
+        with self._renewal:
+            if self._api is api:  # no other thread has renewed them
+                self._api = _connect(self._settings)[1]
+        return self._send(self._api, method, kind, name, query, body, timeout)
 
-    def _send_once(
+    def _send(
         self,
         api: client.ApiClient,
         method: str,
@@ -223,6 +228,18 @@ class Connection:
         return api.rest_client.request(
             method, url, headers=headers, body=body, _request_timeout=timeout
         ).response
+
+
+def _limit(method: str, status: int, content: bytes, since_outage: float) -> float:
+    """Return for how many seconds a request that is answered like this is tried again."""
+    reason, message = status_of(content)
+    if status in (401, 403):
+        return RESTART if since_outage < RESTART else 0.0
+    if status == 409 and method == "POST" and reason == "Conflict":  # of others' quotas
+        return REFUSAL_PATIENCE
+    if status == 500 and "webhook" in message:
+        return REFUSAL_PATIENCE
+    return math.inf if status in (429, 500, 502, 503, 504) else 0.0
 
 
 def _connect(settings: Settings) -> tuple[str, client.ApiClient]:

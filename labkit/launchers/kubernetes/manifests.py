@@ -51,6 +51,9 @@ cluster counts from the submission on, labkit without what was waited for room."
 NODES = {"kubernetes.io/arch": "amd64"}
 """The labels of nodes that can run the images: MXNet has wheels for no other processor."""
 
+QUEUE_TIME = 86400
+"""The same where trials wait in a queue of the cluster's."""
+
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
 
@@ -184,7 +187,8 @@ def render(
     environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     text = environment.get_template("trial.yaml.j2").render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
-        deadline=math.ceil(deadline + settings.wait_for_room) + DEADLINE_MARGIN,
+        deadline=math.ceil(deadline + settings.wait_for_room)
+        + (QUEUE_TIME if settings.queue else DEADLINE_MARGIN),
         time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, image=image_of(trial.framework, settings),
         container=CONTAINER, node_selector=NODES | settings.node_selector, home=HOME,
         files=files_of(trial, settings, deadline, secret), is_plain=_is_plain,

@@ -72,7 +72,7 @@ class Room:
 
     def __init__(self, cluster: Cluster, submission: Submission, on_event: OnEvent) -> None:
         self._cluster, self._submission, self._on_event = cluster, submission, on_event
-        self.waited = 0.0
+        self.waited = self._before = 0.0
         self._since = math.nan  # when pods were first seen to be without a node
         self._asked = -math.inf
         self._refused: dict[str, float] = {}  # when a pod's creation was first seen to fail
@@ -88,15 +88,19 @@ class Room:
         NoRoomForTrial
             Saying what each pod asks for, and what the nodes have left.
         """
-        unschedulable = [pod for pod in pods if _scheduled(pod).get("reason") == "Unschedulable"]
-        now = time.monotonic()
-        if not unschedulable:
-            self._since = math.nan
+        reasons = {pod.name: _scheduled(pod).get("reason") for pod in pods}
+        now, settings = time.monotonic(), self._cluster.settings
+        if not {"Unschedulable", "SchedulingGated"} & {*reasons.values()}:
+            self._before, self._since = self.waited, math.nan
             return False
         self._since = now if math.isnan(self._since) else self._since
-        self.waited = now - self._since
-        settings = self._cluster.settings
-        if self.waited < settings.wait_for_room or now - self._asked < ASK_INTERVAL:
+        self.waited = self._before + now - self._since
+        unschedulable = [pod for pod in pods if reasons[pod.name] == "Unschedulable"]
+        if not unschedulable:
+            self._on_event(Waiting(f"the queue {settings.queue} to admit it"))
+            return True
+        here = now - self._since
+        if here < settings.wait_for_room or now - self._asked < ASK_INTERVAL:
             return True
         self._asked = now
         owners.remove(self._cluster, owners.left_behind(self._cluster))
@@ -104,7 +108,7 @@ class Room:
         message = self._no_room(pods, unschedulable)
         if not others:
             raise NoRoomForTrial(message)
-        if any(pod.node for pod in pods) or self.waited > settings.wait_for_room + IN_LINE:
+        if any(pod.node for pod in pods) or here > settings.wait_for_room + IN_LINE:
             raise Crowded(message, set(others))
         self._on_event(Waiting(f"the room of {', '.join(sorted(others.values()))}"))
         return True

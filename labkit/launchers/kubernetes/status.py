@@ -24,6 +24,7 @@ from labkit.launchers.kubernetes.api import (
 )
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.manifests import selector_of
+from labkit.launchers.kubernetes.owners import owner_of
 from labkit.replicas import podlog
 
 POLL_INTERVAL = 1.0
@@ -42,15 +43,22 @@ def trials(cluster: Cluster) -> str:
         rows.append((
             name, values["model"], values["workers"], values["batch_size"],
             values["learning_rate"], values["seed"], _state(parts),
-            f"{(datetime.now(UTC) - begun).total_seconds():.0f} s",
+            f"{max(0.0, (datetime.now(UTC) - begun).total_seconds()):.0f} s",
         ))  # fmt: skip
     if len(rows) == 1:
         return f"no trials in namespace {cluster.namespace!r}"
     widths = [max(len(str(row[k])) for row in rows) for k in range(len(rows[0]))]
-    return "\n".join(
+    lines = [
         "  ".join(f"{cell!s:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
-    )
+    ]
+    lines += [
+        f"{name}: its labkit is gone. The same trial run again takes it over; labkit stop {name} "
+        "deletes it."
+        for name, parts in sorted(jobs.items())
+        if any(owner.gone for owner in map(owner_of, parts) if owner)
+    ]
+    return "\n".join(lines)
 
 
 def _state(jobs: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -18,6 +19,12 @@ from labkit.trials import Trial
 
 SUBMITTED = "labkit/submitted"
 """The annotation that says when a trial was submitted, in seconds since the epoch."""
+
+OPEN = (
+    "labkit may not create NetworkPolicies, so that other pods of the cluster can reach the ports "
+    "of its trials. An administrator can allow it: kubectl apply -f templates/rbac.yaml"
+)
+"""The warning where a trial does without its NetworkPolicy."""
 
 POLL_INTERVAL = 2.0
 """Seconds between two looks at another's trial."""
@@ -103,10 +110,10 @@ def submit(
     for manifest in others:
         try:
             cluster.create(manifest)
-        except Forbidden as error:
+        except Forbidden:
             if manifest["kind"] not in OPTIONAL:
                 raise
-            warnings.warn(f"the ports of trials are open to all pods: {error}", stacklevel=2)
+            warnings.warn(OPEN, stacklevel=2)  # of equal ones only the first is shown
     containers = {
         manifest["metadata"]["labels"][COMPONENT]: manifest["spec"]["template"]["spec"][
             "containers"
@@ -128,6 +135,7 @@ def _claim(
     name, namespace = first["metadata"]["labels"][INSTANCE], cluster.namespace
     ended_since = math.inf
     while True:
+        _wait_for_remains(cluster, first, on_event, stopped)
         now = first["metadata"]["annotations"][SUBMITTED] = str(time.time())
         job = cluster.create(first)
         found = owners.owner_of(job)
@@ -156,3 +164,19 @@ def _claim(
             on_event(Waiting(f"{found.user}, whose labkit runs the same trial"))
             if stopped.wait(POLL_INTERVAL):
                 raise TrialFailed(f"{name} was stopped, as the sweep ends")
+
+
+def _wait_for_remains(
+    cluster: Cluster, first: dict[str, Any], on_event: OnEvent, stopped: threading.Event
+) -> None:
+    """Wait until what an earlier first Job owned has followed it: it would be taken for ours."""
+    selector = manifests.selector_of(first["metadata"]["labels"][INSTANCE])
+    itself = f"metadata.name={first['metadata']['name']}"
+    begin = time.monotonic()
+    with contextlib.suppress(Forbidden):  # which is said when it is about to be created
+        while cluster.left(selector) and not any(cluster.list("Job", selector, itself)):
+            if time.monotonic() - begin > LEFT_ALONE:
+                cluster.remove_and_check(selector)
+            on_event(Waiting("what is left of an earlier trial of this name to be gone"))
+            if stopped.wait(POLL_INTERVAL / 4):
+                raise TrialFailed("stopped, as the sweep ends")

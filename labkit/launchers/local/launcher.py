@@ -53,8 +53,9 @@ class LocalLauncher:
         """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with turn(trial, on_event), contextlib.ExitStack() as stack:
-            launched = time.monotonic()
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
+            # From here on the first trial, for which the framework was imported, is as any other.
+            launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
             try:

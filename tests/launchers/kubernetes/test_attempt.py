@@ -44,11 +44,11 @@ def made(index, phase):
         pod["status"] |= phase
         pod["spec"]["nodeName"] = "node-1"
         return pod
-    if phase != "Unschedulable":
+    if phase not in ("Unschedulable", "SchedulingGated"):
         return item("worker", index, phase)
     pod = item("worker", index, "Pending")
     pod["status"]["conditions"] = [{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "type": "PodScheduled", "status": "False", "reason": phase,
         "message": "0/1 nodes are available", "lastTransitionTime": "2020-02-20T20:20:20Z",
     }]  # fmt: skip
     return pod
@@ -64,6 +64,7 @@ class Cluster:
     """
 
     settings = Settings(wait_for_room=1000.0)
+    address = "https://cluster"
     events = ()
     refusal = None
 
@@ -134,9 +135,13 @@ def test_a_log_is_read_whole_before_its_node_may_go(run, tmp_path):
     assert "barrier" in (tmp_path / "worker-0.log").read_text()
 
 
-def test_waiting_for_room_counts_to_no_deadline(run):
-    """It takes 800 s, of which neither the trial's 60 s nor those without a sign of life are."""
-    waiting = {0: "Unschedulable", 1: "Unschedulable"}
+@pytest.mark.parametrize("why", ["Unschedulable", "SchedulingGated"])
+def test_waiting_for_room_counts_to_no_deadline(why, run):
+    """It takes 800 s, of which neither the trial's 60 s nor those without a sign of life are.
+
+    A queue of the cluster's holds pods back by a gate.
+    """
+    waiting = {0: why, 1: why}
     record = run(*[waiting] * 80, {0: "Running", 1: "Running"}, {0: "Succeeded", 1: "Succeeded"})
     assert record["launcher"] == "kubernetes"
 

@@ -1,14 +1,17 @@
 """Container images: what they are built from, and by which tool; no cluster is needed."""
 
+import os
 import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from labkit import datasets as data
+from labkit.cli import main
 from labkit.launchers.kubernetes import images
-from labkit.settings import REPOSITORY
+from labkit.settings import CLUSTER, REPOSITORY
 from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.unit
@@ -24,6 +27,20 @@ def test_what_an_image_is_built_from(framework, tmp_path, datasets):
     assert sorted(p.name for p in (tmp_path / "public" / "data").iterdir()) == [
         "fashion-mnist", "mnist",
     ]  # fmt: skip
+
+
+def test_everybody_may_read_what_is_in_an_image(tmp_path, datasets):
+    """Pods run as another user than the one who built it, perhaps with a umask of 077."""
+    before = os.umask(0o077)
+    try:
+        images.context("mxnet", tmp_path / "context")
+    finally:
+        os.umask(before)
+    found = list((tmp_path / "context").rglob("*"))
+    assert len(found) > 5
+    for path in found:
+        wanted = 0o755 if path.is_dir() else 0o644
+        assert path.stat().st_mode & 0o777 == wanted, path
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -74,6 +91,23 @@ def test_the_first_tool_that_works_builds(tools, datasets):
         for call in calls
     )
     assert calls[-1] == "buildah push here/labkit-mxnet:1"
+
+
+def test_a_public_image_has_a_tag_of_its_own(tools, datasets, monkeypatch, tmp_path):
+    """Otherwise whoever pulls one by its tag might get the other."""
+    tools("buildah")
+    (tmp_path / "cluster.toml").write_text('image = "here/labkit-{framework}:{tag}"')
+    monkeypatch.setenv(CLUSTER, str(tmp_path / "cluster.toml"))
+    names = []
+    for flags in ([], ["--public"]):
+        for command in ("build", "push"):
+            done = CliRunner().invoke(main, ["image", command, "mxnet", *flags])
+            assert done.exit_code == 0, done.output
+            names.append(done.output.strip())
+    own, public = names[0], names[2]
+    assert names == [own, own, public, public] and own != public
+    calls = [call for call in tools.calls.read_text().splitlines() if " info" not in call]
+    assert [name in call for name, call in zip(names, calls, strict=True)] == [True] * 4
 
 
 def test_no_tool_builds(tools):

@@ -12,7 +12,7 @@ from processes import REPOSITORY, eventually
 from small_trials import CASES, ENDLESS, Live, both, run, trial
 
 from labkit.campaign import measure
-from labkit.launchers.protocol import Pods
+from labkit.launchers.protocol import Pods, Waiting
 from labkit.replicas.events import Ready, Step
 from labkit.runs import Store
 from labkit.trials import Sweep, Trial
@@ -169,6 +169,50 @@ def test_interrupted(namespace, start_labkit):
         pass
     labkit.wait()
     eventually(lambda: namespace.left() == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_by_a_batch_system(number, namespace, tmp_path):
+    """Or by `timeout`, a closed terminal, a hub that culls: as by Ctrl-C."""
+    command = [
+        "run", "--launcher", "kubernetes", "--framework", "mxnet", "--model", "lenet5",
+        "--workers", "1", "--batch-size", "32", "--learning-rate", "0.05", "--steps", "100000",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", "from labkit.cli import main; main()", *command],
+        cwd=REPOSITORY, env=os.environ | {"LABKIT_OUTPUTS": str(tmp_path)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as labkit:  # fmt: skip
+        eventually(
+            lambda: any(pod.status.phase == "Running" for pod in namespace.pods())
+            or labkit.poll() is not None,
+            120,
+        )
+        labkit.send_signal(number)
+        said, _ = labkit.communicate(timeout=60)
+    assert "interrupted" in said
+    # the namespace is looked at when the test ends
+
+
+def test_two_sweeps_take_turns(namespace, start_labkit, store):
+    """The second says for whom it waits, although it may wait for room for a second only."""
+    namespace.configure(wait_for_room=1)
+    first = start_labkit("kubernetes", framework="mxnet", model="lenet5",
+                         **CASES["lenet5"] | {"steps": 1500})  # fmt: skip
+    events = first.events()
+    next(event for event in events if event["kind"] == "step")
+    said = []
+
+    def observe(event):
+        if isinstance(event, Waiting):
+            said.append(event.for_)
+
+    results = run([trial(batch_size=16)], store, on_event=observe)
+    for _ in events:
+        pass
+    assert first.wait() == 0
+    assert any("the room of mxnet-" in each and "@" in each for each in said)
+    assert list(results.table.status) == ["finished"]
 
 
 def test_reproduce_interrupted(namespace, tmp_path):

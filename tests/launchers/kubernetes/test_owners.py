@@ -4,8 +4,10 @@ import json
 import threading
 
 import pytest
+from click.testing import CliRunner
 from small_trials import trial
 
+from labkit.cli import main
 from labkit.launchers.kubernetes import launcher, manifests, owners, submission
 from labkit.launchers.kubernetes.launcher import KubernetesLauncher
 from labkit.launchers.kubernetes.manifests import name_of
@@ -43,7 +45,8 @@ def start(api_server, one, who=None, directory="/nowhere/run", settings=None):
     job = api_server.put("jobs", first)
     text = manifests.render(one, settings, DEADLINE, 17.5, job["metadata"]["uid"])
     for item in manifests.objects(text)[1:]:
-        api_server.put(f"{item['kind'].lower()}s", item)
+        plural = {"NetworkPolicy": "networkpolicies"}.get(item["kind"], f"{item['kind'].lower()}s")
+        api_server.put(plural, item)
     return job
 
 
@@ -112,6 +115,26 @@ def test_an_interrupt_while_waiting_leaves_the_others_trial(api_server, tmp_path
     assert job in api_server.of_kind("jobs").values()
 
 
+def test_what_a_deleted_job_had_owned_is_not_taken_over(api_server, tmp_path):
+    """The cluster deletes it some seconds after the Job, and it would be missing then."""
+    job = start(api_server, trial(), "bob@elsewhere")
+    api_server.of_kind("jobs").pop(job["metadata"]["name"])
+    old = {item["metadata"]["uid"] for item in api_server.of_kind("configmaps").values()}
+    seen = []
+
+    def observe(event):
+        if isinstance(event, Waiting):
+            seen.append([name for name in api_server.of_kind("jobs") if "worker" in name])
+            for kind in ("jobs", "pods", "services", "configmaps", "networkpolicies"):
+                api_server.of_kind(kind).clear()
+        else:
+            seen.append({i["metadata"]["uid"] for i in api_server.of_kind("configmaps").values()})
+
+    run(trial(), tmp_path, observe)
+    assert seen[0] == []  # nothing was begun before the rest of it was gone
+    assert len(seen[1]) == 1 and not seen[1] & old
+
+
 def test_a_trial_that_ended_and_stays_is_not_waited_for(api_server, tmp_path, monkeypatch):
     monkeypatch.setattr(submission, "LEFT_ALONE", 0.05)
     job = start(api_server, trial(), "bob@elsewhere")
@@ -139,6 +162,17 @@ def test_what_another_labkit_looks_after_stays(who, exists, api_server, tmp_path
     job = start(api_server, other, me(tmp_path) if who == "me" else who, directory)
     run(trial(), tmp_path)
     assert job in api_server.of_kind("jobs").values()
+
+
+def test_ps_names_what_nobody_looks_after(api_server, tmp_path):
+    for batch, directory in ((16, tmp_path / "gone"), (8, tmp_path)):
+        start(api_server, trial(batch_size=batch), me(tmp_path), directory)
+    for job in api_server.of_kind("jobs").values():
+        job["status"] = {}
+    done = CliRunner().invoke(main, ["ps"])
+    gone = name_of(trial(batch_size=16))
+    assert f"{gone}: its labkit is gone" in done.output and f"labkit stop {gone}" in done.output
+    assert done.output.count("its labkit is gone") == 1
 
 
 def test_what_somebody_creates_meanwhile_stays(api_server, tmp_path):

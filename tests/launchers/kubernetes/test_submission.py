@@ -11,6 +11,7 @@ from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.kubernetes.settings import Settings
+from labkit.launchers.kubernetes.status import trials
 from labkit.launchers.kubernetes.submission import submit
 from labkit.settings import TEMPLATES
 
@@ -40,7 +41,7 @@ def test_all_of_a_trial_is_created_and_deleted(api_server):
 def test_without_the_right_to_network_policies_it_works_with_a_warning(api_server):
     cluster = Cluster(Settings())
     api_server.fail(403, "networkpolicies is forbidden", times=99, kind="networkpolicies")
-    with pytest.warns(UserWarning, match="open to all pods.*networkpolicies is forbidden"):
+    with pytest.warns(UserWarning, match="other pods of the cluster can reach the ports"):
         submission = submitted(cluster)
     assert kinds(api_server) == ["configmaps", "jobs", "pods", "services"]
     cluster.remove_and_check(submission.selector)
@@ -75,7 +76,7 @@ def test_the_role_as_shipped_is_what_a_trial_needs(api_server, monkeypatch):
 
 
 def test_without_another_right_it_does_not(api_server):
-    api_server.fail(403, "services is forbidden", kind="services")
+    api_server.fail(403, "services is forbidden", times=9, kind="services")
     with pytest.raises(ClusterError, match="may not create Service"):
         submitted(Cluster(Settings()))
 
@@ -90,6 +91,16 @@ def test_the_log_is_that_of_the_trials_own_container(api_server):
     with cluster.log(pod["metadata"]["name"]) as lines:
         assert list(lines) == [b"2026-01-01T00:00:00Z hello"]
     assert api_server.requests[-1][3]["container"] == own_name(pod)
+
+
+def test_a_cluster_whose_clock_is_ahead(api_server):
+    """Nothing has begun in the future."""
+    api_server.ahead = 3600.0
+    cluster = Cluster(Settings())
+    submitted(cluster)
+    (line,) = trials(cluster).splitlines()[1:]
+    assert "worker 0/2 running" in line
+    assert line.endswith("  0 s")
 
 
 def own_name(pod):
