@@ -1,5 +1,6 @@
 """`make lab`: JupyterLab opens what the README names, and own work is not part of the book."""
 
+import contextlib
 import json
 import os
 import signal
@@ -20,10 +21,7 @@ def lab(tmp_path):
     """Return a function that asks the server that `make lab` starts."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "jupyter_server_config.json").write_text(
-        json.dumps({"ServerApp": {"open_browser": False, "port_retries": 50}})
-    )
-    (tmp_path / "config" / "jupyter_lab_config.json").write_text(
-        json.dumps({"LabApp": {"open_browser": False}})
+        json.dumps({"ServerApp": {"open_browser": False, "allow_root": True}})
     )
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
@@ -49,7 +47,8 @@ def lab(tmp_path):
 
         yield ask
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -173,7 +173,7 @@ examples:
 @kept_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clean(yes: bool, **kept: Any) -> None:
-    """Delete everything of labkit's in the namespace, or runs that are kept here.
+    """Delete all of labkit's in the namespace, or kept runs.
 
     Without an option that names runs: all objects in the namespace, also of trials that others
     run there. With one: those runs in outputs/runs, and nothing in a cluster. What goes is shown

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from labkit.runs import Store
 
 TABLES = ("trials", "steps", "evals")
+MOST_NAMES = 2
+"""That a line gives of runs of another version."""
+
 FORMATS = ("table", "csv", "json", "parquet")
 
 
@@ -146,9 +149,15 @@ def other_versions(store: Store) -> str:
     if not reasons:
         return ""
     count = sum(map(len, reasons.values()))
-    kinds = (f"{len(names)} {why} ({', '.join(names)})" for why, names in reasons.items())
+    kinds = (f"{len(names)} {why} ({_some(names)})" for why, names in reasons.items())
     runs = "1 run is" if count == 1 else f"{count} runs are"
     return f"{runs} of another version of labkit: {'; '.join(kinds)}"
+
+
+def _some(names: list[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = [f"and {len(names) - MOST_NAMES} more"] * (len(names) > MOST_NAMES)
+    return ", ".join([*names[:MOST_NAMES], *more])
 
 
 @main.command(

@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOUND = {
-    "trials": ("status", "batches_per_second", "accuracy", "perplexity", "oversubscribed",
-               "overloaded"),
+    "trials": ("batches_per_second", "accuracy", "perplexity"),
     "steps": ("worker", "t", "steps", "updates", "loss", "accuracy"),
     "evals": ("t", "steps", "metric", "value", "samples", "seconds"),
-}  # fmt: skip
+}
 """What a table says of each trial, beside the fields in which trials differ."""
 
 ALWAYS = ("framework", "model", "workers", "batch_size", "learning_rate", "epochs", "steps")
 """Fields that are said even if they are the same everywhere, or at their defaults."""
+
+MARKS = {
+    "*": "oversubscribed (more that needs a core than there are cores): no scaling",
+    "?": "too short to tell whether other programs held it up",
+}
+"""Behind rates, and what they mean."""
 
 ORIGIN = ("host", "versions", "revision", "launcher", "started")
 """What may tell two runs of the same values apart."""
@@ -52,6 +57,8 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     """
     from labkit.runs.selection import in_word
 
+    if name == "trials":
+        table = table.assign(batches_per_second=[_rate(row) for row in table.to_dict("records")])
     found = [column for column in FOUND[name] if column in table and _tells(table[column])]
     fields = [field for field in Trial.model_fields if field in table and field not in found]
     varying = [field for field in fields if table[field].nunique(dropna=False) > 1]
@@ -73,8 +80,16 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     if width and _wide(shown) > width:
         shown = [column.broken() for column in shown]
     while width and len(shown) > 1 and _wide(shown) > width:
-        left_out.insert(0, shown.pop().name)
+        least = max(shown, key=lambda column: _rank(column.name, found))
+        shown.remove(least)
+        left_out.insert(0, least.name)
     lines += [""] * bool(lines and shown) + _rows(shown)
+    rates = next((column.cells for column in shown if column.name == FOUND["trials"][0]), ())
+    lines += [
+        f"{mark} {meaning}"
+        for mark, meaning in MARKS.items()
+        if any(cell.endswith(mark) for cell in rates)
+    ]
     if left_out:
         lines.append(f"No room for {', '.join(left_out)}; --format csv has every column.")
     if width:
@@ -84,9 +99,23 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
 
 def _tells(values: pd.Series) -> bool:
     """Return whether a column says more than that there is nothing to say."""
-    if values.name == "status":
-        return (values != "finished").any()
     return values.any() if values.dtype == bool else values.notna().any()
+
+
+def _rate(row: dict[str, Any]) -> str:
+    """Return a trial's rate with its mark, or why it has none."""
+    if row["status"] != "finished":
+        return row["status"]
+    if row["overloaded"]:
+        return "overloaded"
+    mark = "*" if row["oversubscribed"] else "?" if row["overloaded"] is None else ""
+    return _cell(row["batches_per_second"]) + mark
+
+
+def _rank(column: str, found: list[str]) -> int:
+    """Return how soon a column is left out where there is too little room."""
+    first = [*ALWAYS, "seed", *found, *ORIGIN, "trial", "initializer"]
+    return first.index(column) if column in first else len(first)
 
 
 def _is_said(field: str, value: str) -> bool:
@@ -119,7 +148,8 @@ class _Column:
     @classmethod
     def of(cls, values: pd.Series) -> _Column:
         cells = tuple(map(_cell, values.tolist()))
-        return cls(values.name, (values.name,), cells, values.dtype.kind in "if")
+        numbers = values.dtype.kind in "if" or values.name == FOUND["trials"][0]
+        return cls(values.name, (values.name,), cells, numbers)
 
     def broken(self) -> _Column:
         *pieces, last = self.name.split("_")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from labkit import provenance
 from labkit.errors import LabkitError
+from labkit.runs.circumstances import versions_of
 from labkit.runs.run import Run
 from labkit.trials import TrialError
 
@@ -89,7 +90,7 @@ def _reasons(directory: Path) -> Iterator[str]:
     try:
         run = Run.read(directory)
         now = provenance.versions(run.trial.framework)
-        then = run.versions if run.finished else {}
+        then = versions_of(run)
         changed = any(now.get(name, version) != version for name, version in then.items())
         if changed or not run.current:
             yield "of another version"

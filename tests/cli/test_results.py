@@ -72,6 +72,14 @@ def test_runs_of_other_versions_do_not_vanish(labkit, store):
     assert now.name not in line
 
 
+def test_many_runs_of_other_versions_are_counted_not_listed(labkit, store):
+    for seed in range(1, 8):
+        change(made_runs.add(store, made_runs.trial(seed=seed)), identity="of another trainer")
+    (line,) = labkit("results").stderr.splitlines()
+    assert line.startswith("labkit: 7 runs are") and line.endswith("and 5 more)")
+    assert len(line) < 250
+
+
 def test_if_no_run_can_be_read_it_says_why(labkit, store):
     run = made_runs.add(store, made_runs.trial())
     change(run, values={"model": "perceptron"})

@@ -44,14 +44,25 @@ def test_no_two_rows_are_alike():
 @pytest.mark.parametrize("width", [80, 60, 40])
 def test_lines_keep_to_the_width_and_what_finds_no_room_is_named(width):
     table = trials(initializers=("default", "xavier"), batch_sizes=(128, 512), repeats=2)
-    table = table.assign(accuracy=88.0, perplexity=123.0, overloaded=True, error="x")
-    table.loc[0, "status"] = "diverged"
+    table = table.assign(accuracy=88.0, perplexity=123.0)
     shown = short(table, width=width)
     assert max(map(len, shown.splitlines())) <= width
-    columns = [name for name in ("status", "accuracy", "perplexity", "overloaded")]
     joined = " ".join(shown.split())
-    assert all(name in joined for name in columns)
+    assert all(name in joined for name in ("initializer", "accuracy", "perplexity", "batch"))
     assert "No room" not in short(table)
+    if width == 80:  # what matters most has room
+        assert "No room for batches_per_second" not in joined and "second" in joined
+
+
+def test_a_rate_says_what_it_is_worth_or_why_there_is_none():
+    table = trials(frameworks=("mxnet",), workers=(1, 2, 4, 8, 16), repeats=1, cores=8)
+    table["overloaded"] = [False, True, None, False, False]
+    table.loc[3, "status"] = "diverged"
+    lines = short(table).splitlines()
+    cells = [line.split()[-1] for line in lines[3:8]]
+    assert cells[1] == "overloaded" and cells[3] == "diverged"
+    assert [cell[-1] in "*?" for cell in cells] == [False, False, True, False, True]
+    assert lines[8].startswith("* oversubscribed") and lines[9].startswith("? too short")
 
 
 @pytest.mark.parametrize("name", ["steps", "evals"])
