@@ -25,7 +25,7 @@ FOUND = {
 ALWAYS = ("framework", "model", "workers", "batch_size", "learning_rate", "epochs", "steps")
 """Fields that are said even if they are the same everywhere, or at their defaults."""
 
-ORIGIN = ("host", "versions", "revision", "launcher", "started")
+ORIGIN = ("host", "versions", "code", "revision", "launcher", "started")
 """What may tell two runs of the same values apart."""
 
 GAP = "  "
