@@ -30,7 +30,7 @@ MARKS = {
 }
 """Behind rates, and what they mean."""
 
-ORIGIN = ("host", "versions", "revision", "launcher", "started")
+ORIGIN = ("host", "versions", "code", "revision", "launcher", "started")
 """What may tell two runs of the same values apart."""
 
 GAP = "  "

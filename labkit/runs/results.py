@@ -52,10 +52,10 @@ class Results:
 
     @property
     def short(self) -> pd.DataFrame:
-        """The fields in which the trials differ, and what came of each."""
+        """The fields in which the trials differ, the host if they do in that, and what came."""
         if self.table.empty:
             return self.table
-        fields = [name for name in Trial.model_fields if name != "seed"]
+        fields = [name for name in (*Trial.model_fields, "host") if name != "seed"]
         differ = [name for name in fields if self.table[name].nunique(dropna=False) > 1]
         judged = [{None: "not judged"}.get(value, value) for value in self.table["overloaded"]]
         table = self.table.assign(overloaded=judged)

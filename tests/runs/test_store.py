@@ -275,6 +275,7 @@ def test_the_stores_of_two_machines_can_be_put_together(tmp_path):
         made_runs.add(store, trial, **elsewhere(host=host))
     shutil.copytree(tmp_path / "b", tmp_path / "a", dirs_exist_ok=True)
     assert sorted(stores[0].results().table.host) == ["here", "there"]
+    assert "there" in repr(stores[0].results())
     assert stores[0].find(trial).record["machine"]["host"] == "here"
     assert stores[0].results([trial]).table.host.tolist() == ["here"]
 
