@@ -167,6 +167,8 @@ def look_at_networks(directory):
             "warm-up": apart(weights(worker), first[model]),
             **judged(worker, model),
         }
+    if framework == "tensorflow":
+        found["reads"] = reads(workers["lstm"])
     faster = make(f"--learning-rate={10 * RATE}")
     other = make("--model=lstm", f"--loss-over-time={OTHER[framework]}")
     bound = {
@@ -200,6 +202,13 @@ def look_at_networks(directory):
     found["no number"] = {"training": loss, "evaluation": float(np.mean(losses))}
     np.savez(directory / f"{framework}.npz", **saved)
     return found
+
+
+def reads(worker):
+    """Return how often the graph reads the variable that it reads most."""
+    operations = worker.session.graph.get_operations()
+    names = [op.inputs[0].name for op in operations if op.type == "ReadVariableOp"]
+    return max(map(names.count, names))
 
 
 def judged(worker, model):

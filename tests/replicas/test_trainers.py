@@ -180,6 +180,11 @@ def test_initializers(probes):
         assert largest["default"] == largest[own]
 
 
+def test_tensorflow_fetches_weights_once_a_step(probes):
+    """Not once for each time step: one reading is for training, one is TensorFlow's own."""
+    assert probes["tensorflow"]["reads"] <= 2
+
+
 def test_clipping_bounds_the_global_norm(probe):
     """An embedding's gradient names a row as often as its word occurs: these count together."""
     for model in ("lenet5", "lstm"):

@@ -29,6 +29,8 @@ def tensorflow(tf, words):
         with tf.variable_scope(f"lstm{layer}"):
             weights = tf.get_variable("weights", [2 * UNITS, 4 * UNITS])
             bias = tf.get_variable("bias", [4 * UNITS], initializer=tf.zeros_initializer())
+        # Read once: each use of a variable would fetch it from its server again.
+        weights, bias = tf.identity(weights), tf.identity(bias)
         cell = output = tf.zeros([tf.shape(words)[0], UNITS])
         outputs = []
         for inputs in sequence:
