@@ -236,8 +236,8 @@ def run(page, monkeypatch, edits=(), **how):
     """
     sweeps, found = [], {}
 
-    def pretend(sweep, launcher="local", *, deadline=600):
-        assert launcher == "local" and deadline > 0
+    def pretend(sweep, launcher="local", *, deadline=600, precision=1, max_repeats=1):
+        assert launcher == "local" and deadline > 0 and precision > 0 and max_repeats > 0
         sweeps.append(Sweep(sweep))
         return made_up(sweep, **how)
 
