@@ -236,8 +236,8 @@ def run(page, monkeypatch, edits=(), **how):
     """
     sweeps, found = [], {}
 
-    def pretend(sweep, launcher="local", *, deadline=600):
-        assert launcher == "local" and deadline > 0
+    def pretend(sweep, launcher="local", *, deadline=600, precision=1, max_repeats=1):
+        assert launcher == "local" and deadline > 0 and precision > 0 and max_repeats > 0
         sweeps.append(Sweep(sweep))
         return made_up(sweep, **how)
 
@@ -342,7 +342,7 @@ EXERCISES = {
     "6-1-5-cnn-batch-128 1": grid("servers=2"),
     "6-2-1-rnn-batch-20 2": [
         *grid('loss_over_time="mean"'), ("eval_samples: int = 0", "eval_samples: int = 2000"),
-        ("epochs: float = 0.008", "epochs: float = 0.1"),
+        ("epochs: float = 0.006", "epochs: float = 0.1"),
     ],
     "6-2-1-rnn-batch-20 2, the other": grid('loss_over_time="sum"'),
     "6-2-2-rnn-batch-5 2": [
