@@ -66,11 +66,11 @@ def examine() -> list[Check]:
     """Check everything that labkit needs; takes about as long as one import of a framework."""
     from labkit.trials.frameworks import FRAMEWORKS
 
-    busy, alone = load(), network()  # before the imports below add to it, and threads
+    busy = load()  # before the imports below add to it
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
         machine = [python(), system(), cores(), memory(), busy, shared_memory(), libraries()]
-        rest = [outputs(), alone, *datasets(), cluster()]
+        rest = [outputs(), *datasets(), cluster()]
         return [*machine, *rest, *(check.result() for check in imports)]
 
 
@@ -214,22 +214,6 @@ def libraries() -> Check:
         f"MXNet cannot load {' and '.join(missing)}",
         "Debian, Ubuntu: apt-get install libgomp1 libquadmath0. "
         "Fedora: dnf install libgomp libquadmath.",
-    )
-
-
-def network() -> Check:
-    """Check whether trials can have a network of their own, out of everybody's reach."""
-    from labkit.replicas.forkserver import may_leave_network
-
-    if may_leave_network():
-        return Check("network", True, "each trial has one of its own, which nobody else can reach")
-    return Check(
-        "network",
-        None,
-        "trials share that of this machine",
-        "The system does not let processes have a network of their own. While a trial runs, "
-        "whoever can connect to its ports can control its processes: TensorFlow listens on all "
-        "addresses, MXNet on loopback. Use a machine that others do not, or a firewall.",
     )
 
 

@@ -12,7 +12,7 @@ from made_cgroups import Hierarchies, limit
 
 from labkit import doctor
 from labkit.doctor import Check
-from labkit.replicas import cgroups, forkserver
+from labkit.replicas import cgroups
 
 pytestmark = pytest.mark.unit
 
@@ -168,14 +168,6 @@ def test_rendering_aligns_and_marks():
     assert do == " " * 12 + "Do this." and verdict.endswith("mid.")
     assert max(map(len, text.splitlines())) <= 99
     assert "mid" not in doctor.render([Check("a", True, "one")])
-
-
-@pytest.mark.parametrize("may", [True, False])
-def test_whether_others_can_reach_a_trial_is_said(may, monkeypatch):
-    monkeypatch.setattr(forkserver, "may_leave_network", lambda: may)
-    check = doctor.network()
-    assert check.ok is (True if may else None)
-    assert ("TensorFlow listens on all addresses" in check.advice) is not may
 
 
 def test_no_cluster_is_no_fault(monkeypatch):

@@ -3,7 +3,7 @@
 Importing a framework takes seconds, forking a process that has imported it and run nothing takes
 milliseconds, and the copies share their memory. Started by `labkit.launchers.local.warm` with
 
-    python -m labkit.replicas.forkserver TRAINER SOCKET [alone] < LIFELINE
+    python -m labkit.replicas.forkserver TRAINER SOCKET < LIFELINE
 
 it says ``ready`` (or a traceback) on standard output when the import is done, and then serves
 requests on a Unix socket, one JSON object a line:
@@ -17,14 +17,10 @@ The replica's standard output and error become files NAME.log and NAME.err in DI
 has spawned does not outlive its connection: replicas are killed and their directory, which nobody
 will read any more, is removed, unless the client said to keep it. When standard input closes, or
 the parent dies, all ends.
-
-With ``alone`` all this is in a network of its own, where the system lets us make one: frameworks'
-servers do what whoever can connect tells them to, and TensorFlow's listen on all addresses.
 """
 
 import contextlib
 import ctypes
-import fcntl
 import importlib.util
 import json
 import os
@@ -33,7 +29,6 @@ import selectors
 import shutil
 import signal
 import socket
-import struct
 import sys
 import traceback
 from pathlib import Path
@@ -46,41 +41,6 @@ def die_with_parent(number: int) -> None:
     """Have the kernel send this process a signal when its parent ends; 0 takes it back."""
     if LIBC.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-
-
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-
-
-def leave_network() -> None:
-    """Move this process, of one thread, to a network in which there is a loopback and no more.
-
-    Raises
-    ------
-    OSError
-        If the system does not let it; it may be unusable then.
-    """
-    user, group = os.geteuid(), os.getegid()
-    # Who may not do that (root may) first needs a user namespace, in which all stay who they are.
-    if LIBC.unshare(CLONE_NEWNET):
-        if LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWUSER | CLONE_NEWNET)")
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
-
-
-def may_leave_network() -> bool:
-    """Return whether the system lets processes have a network of their own; a child tries."""
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException):
-            leave_network()
-            os._exit(0)
-        os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
 
 
 class Client:
@@ -253,8 +213,6 @@ def main() -> None:
     if select.select([sys.stdin], [], [], 0)[0]:
         return  # it died before the kernel knew
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the launcher's to act on
-    if sys.argv[3:] == ["alone"] and may_leave_network():
-        leave_network()
     spec = importlib.util.spec_from_file_location(trainer.stem, trainer)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -37,20 +37,17 @@ class Program:
         The interpreter.
     sum : str
         A checksum of the code: a changed program needs another fork server.
-    alone : bool
-        Whether its processes talk to nobody but each other.
     """
 
     name: str
     file: Path
     python: Path = Path(sys.executable)
     sum: str = ""
-    alone: bool = False
 
     @classmethod
     def trainer(cls, framework: Framework) -> Program:
         """Return a framework's trainer, as it is now."""
-        return cls(framework.name, framework.trainer, framework.python, framework.sum, alone=True)
+        return cls(framework.name, framework.trainer, framework.python, framework.sum)
 
     def socket(self, threads: int) -> str:
         """Return the name of the fork server's socket."""
@@ -110,9 +107,8 @@ class WarmProcesses:
         environment |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
         errors = path.with_suffix(".err")
         with errors.open("w") as file:
-            alone = ["alone"] if program.alone else []
             process = subprocess.Popen(
-                [program.python, forkserver.__file__, program.file, path, *alone],
+                [program.python, forkserver.__file__, program.file, path],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
                 env=environment, start_new_session=True, text=True,
             )  # fmt: skip
