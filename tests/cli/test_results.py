@@ -40,7 +40,8 @@ def test_an_empty_store_says_how_to_fill_it(labkit):
     assert labkit("tensorboard").exit_code == 1
 
 
-def test_the_tables_of_what_was_measured(labkit, store):
+def test_the_tables_of_what_was_measured(labkit, store, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # as tests that run side by side have it
     trials = [made_runs.trial(seed=seed) for seed in (1, 2)]
     for trial in trials:
         made_runs.add(store, trial)
@@ -98,7 +99,8 @@ def test_parquet_needs_a_file_and_fills_it(labkit, tmp_path):
     assert {"trial", "updates", "loss"} <= set(pd.read_parquet(file).columns)
 
 
-def test_the_published_run_has_the_columns_of_today(labkit, store):
+def test_the_published_run_has_the_columns_of_today(labkit, store, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     made_runs.add(store, made_runs.trial())
     today = frame(labkit("results", "--format=csv")).columns
     published = frame(labkit("results", "--reference", "--format=csv")).columns
