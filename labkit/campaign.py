@@ -57,14 +57,6 @@ class SweepFailed(LabkitError):
     """Some trials of a sweep failed; the others are kept."""
 
 
-class SweepInterrupted(KeyboardInterrupt):
-    """Somebody has interrupted a sweep; what had finished is kept."""
-
-    def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows instead of a traceback, which would tell a user nothing."""
-        return [str(self)]
-
-
 def measure(
     sweep: Sequence[Trial],
     launcher: str = "local",
@@ -143,11 +135,7 @@ def measure(
                 due = _more_repeats(trials, known | new, precision, max_repeats)
                 trials += due
         except KeyboardInterrupt:
-            kept = "1 trial" if len(new) == 1 else f"{len(new)} trials"
-            raise SweepInterrupted(
-                f"interrupted; what ran has been ended, what had finished is kept ({kept} of this "
-                "call), and the same call goes on from there"
-            ) from None
+            raise _interruption(len(new)) from None
         tally = Tally.of(new.values(), known.values())
         if not force:
             tally.aside = store.set_aside(trial for trial in trials if trial not in known)
@@ -159,6 +147,21 @@ def measure(
         )
     found = known | new
     return Results([found[trial] for trial in trials], str(tally))
+
+
+def _interruption(kept: int) -> KeyboardInterrupt:
+    """Return what an interrupted sweep raises: it says what is kept.
+
+    No class of its own, as only after a KeyboardInterrupt itself Python ends as SIGINT does.
+    """
+    trials = "1 trial" if kept == 1 else f"{kept} trials"
+    error = KeyboardInterrupt(
+        f"interrupted; what ran has been ended, what had finished is kept ({trials} of this "
+        "call), and the same call goes on from there"
+    )
+    # What IPython shows instead of a traceback, which would tell a user nothing.
+    error._render_traceback_ = lambda: [str(error)]
+    return error
 
 
 def _check(launcher: str, precision: float | None, max_repeats: int, deadline: float) -> None:

@@ -87,7 +87,7 @@ def test_a_diverged_loss_comes_before_all_other_causes(trainer, directory, monke
             train(args, events)
             if (args.role, args.index) == ("worker", 1):
                 wait_for("killed-0")
-                events.error(loop.Diverged("the loss became nan at step 3 of worker 1"))
+                events.error(loop.Diverged("loss became nan", 3, 1))
                 sys.exit(1)
             if args.role == "worker":
                 (HERE / "killed-0").touch()
