@@ -36,7 +36,8 @@ class Newcomer:
             self.environment.pop(name, None)
         for name in ("Makefile", "pyproject.toml", "requirements.lock", ".ci/setup"):
             self.copy(name)
-        for name in ("__init__", "doctor", "replicas/__init__", "replicas/cgroups", "replicas/cores"):
+        replicas = [f"replicas/{name}" for name in ("__init__", "cgroups", "cores")]
+        for name in ("__init__", "doctor", *replicas):
             self.copy(f"labkit/{name}.py")
         self.command("df", "printf 'free\\n- - - 10\\n'")  # ends a set-up before it does much
         self.command("id", "echo 1000")
