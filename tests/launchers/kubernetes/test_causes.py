@@ -125,6 +125,8 @@ def test_node_lost(namespace, store):
         assert os.environ.get("CI") != "true", "no fake nodes"
         pytest.skip("the cluster has no fake nodes that could be lost (label type=kwok)")
     lost = nodes[0].metadata.name
+    # As real nodes say, and trials require.
+    namespace.core.patch_node(lost, {"metadata": {"labels": {"kubernetes.io/arch": "amd64"}}})
     namespace.configure(
         node_selector={"kubernetes.io/hostname": lost},
         tolerations=[{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
