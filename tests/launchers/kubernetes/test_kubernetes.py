@@ -190,7 +190,8 @@ def test_ended_by_a_batch_system(number, namespace, tmp_path):
         )
         labkit.send_signal(number)
         said, _ = labkit.communicate(timeout=60)
-    assert "interrupted" in said
+    assert f"ended by {number.name}; everything started has been ended" in said
+    assert labkit.returncode == 128 + number
     # the namespace is looked at when the test ends
 
 
