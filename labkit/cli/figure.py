@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import ListCommand, launcher_option
+from labkit.cli.options import launcher_option
 from labkit.cli.results import read_table
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short, terminal_width

@@ -12,55 +12,6 @@ from labkit.launchers.limits import DEADLINE
 from labkit.trials import Trial, choices
 
 
-class ListCommand(click.Command):
-    """A command whose options take several values: ``--workers 1 2 4``, or ``--workers 1,2,4``.
-
-    Click itself knows only ``--workers 1 --workers 2 --workers 4``, and that is what it gets.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Write a list as an option for each of its values, then parse as usual."""
-        lists = {
-            name
-            for param in self.params
-            if isinstance(param, click.Option) and param.multiple
-            for name in param.opts
-        }
-        # What stands alone is an argument first, if the command takes any.
-        arguments = sum(isinstance(param, click.Argument) for param in self.params)
-        spread: list[str] = []
-        option, value_missing = "", False
-        for word in args:
-            name, given, value = word.partition("=")
-            if value_missing:
-                spread += _each(option, word)
-                value_missing = False
-            elif word.startswith("-"):
-                option = name if name in lists else ""
-                value_missing = bool(option) and not given
-                spread += _each(option, value) if option and given else []
-                spread += [] if option else [word]
-            elif option and not arguments:
-                spread += _each(option, word)
-            else:
-                arguments -= not spread or not self._takes_value(spread[-1])
-                spread.append(word)
-        if value_missing:
-            spread.append(option)  # click says what is missing
-        return super().parse_args(ctx, spread)
-
-    def _takes_value(self, word: str) -> bool:
-        """Return whether a word is an option behind which a value stands."""
-        return any(
-            isinstance(param, click.Option) and word in param.opts and not param.is_flag
-            for param in self.params
-        )
-
-
-def _each(option: str, values: str) -> list[str]:
-    return [word for value in values.split(",") for word in (option, value)]
-
-
 def trial_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add an option for each field of a trial; the trial itself judges their values."""
     return _trial_options(command)

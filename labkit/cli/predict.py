@@ -9,21 +9,23 @@ from pathlib import Path
 
 import click
 
+from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
 
 
 @main.command(
+    cls=ListCommand,
     epilog="""\b
 examples:
   labkit predict mine.csv                          up to four times the most measured
   labkit predict mine.csv --until 64 --format csv
-  labkit predict mine.csv --workers 10 --workers 25 --efficiency 0.7"""
+  labkit predict mine.csv --workers 10 25 --efficiency 0.7""",
 )
 @click.argument("points", metavar="MINE.CSV", type=click.Path(path_type=Path))
 @click.option("--until", type=int, help="Up to how many.  [default: 4 times the most measured]")
-@click.option("--workers", type=int, multiple=True, help="For these only; once for each.")
+@click.option("--workers", type=int, multiple=True, metavar="NUMBER...", help="For these only.")
 @click.option("--level", default=0.9, show_default=True, help="How often an interval is right.")
 @click.option(
     "--efficiency", type=float, metavar="SHARE",

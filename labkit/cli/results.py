@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import ListCommand, launcher_option
+from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError
@@ -141,7 +142,7 @@ def other_versions(store: Store) -> str:
     """Return in one line which runs are of another version of labkit, and why; else nothing."""
     reasons: dict[str, list[str]] = {}
     for run in store.runs():
-        if run.identity != run.trial.identity:
+        if not run.current:
             why = "shown, though the trainer or the data has changed since"
             reasons.setdefault(why, []).append(run.directory.name)
     for directory, why in store.unreadable().items():

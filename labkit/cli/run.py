@@ -8,14 +8,9 @@ from typing import Any
 
 import click
 
+from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import (
-    ListCommand,
-    deadline_option,
-    launcher_option,
-    quiet_option,
-    sweep_options,
-)
+from labkit.cli.options import deadline_option, launcher_option, quiet_option, sweep_options
 from labkit.cli.table import short, terminal_width
 from labkit.trials import Sweep
 

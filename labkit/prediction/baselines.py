@@ -5,25 +5,17 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from labkit.prediction.families import Array
+from labkit.prediction.families import Array, contended
 
 
 def amdahl(workers: Array, throughput: Array, targets: Array) -> Array:
     """Predict by a serial share (G. M. Amdahl, AFIPS Spring Joint Computer Conference, 1967)."""
-
-    def law(n: Array, log_one: float, serial: float) -> Array:
-        return log_one + np.log(n / (1 + serial * (n - 1)))
-
-    return _fit(law, [(0.0, 1.0)], workers, throughput, targets)
+    return _fit(1, workers, throughput, targets)
 
 
 def usl(workers: Array, throughput: Array, targets: Array) -> Array:
     """Predict by the Universal Scalability Law (N. J. Gunther, 2007): contention, coherence."""
-
-    def law(n: Array, log_one: float, contention: float, coherence: float) -> Array:
-        return log_one + np.log(n / (1 + contention * (n - 1) + coherence * n * (n - 1)))
-
-    return _fit(law, [(0.0, 1.0), (0.0, 1.0)], workers, throughput, targets)
+    return _fit(2, workers, throughput, targets)
 
 
 def ernest(workers: Array, throughput: Array, targets: Array) -> Array:
@@ -40,13 +32,18 @@ def ernest(workers: Array, throughput: Array, targets: Array) -> Array:
 BASELINES = {"Amdahl": amdahl, "Universal Scalability Law": usl, "Ernest": ernest}
 
 
-def _fit(law, bounds, workers: Array, throughput: Array, targets: Array) -> Array:
-    low, high = zip(*bounds, strict=True)
+def _fit(shares: int, workers: Array, throughput: Array, targets: Array) -> Array:
+    """Fit the scale and one or both shares of `contended`; return its values for the targets."""
+
+    def law(n: Array, log_one: float, *fitted: float) -> Array:
+        return log_one + np.log(contended(n, *fitted))
+
     fits = [
         optimize.least_squares(
             lambda values: law(workers, *values) - np.log(throughput),
-            [float(np.log(throughput[0] / workers[0])), *(small for _ in bounds)],
-            bounds=([-np.inf, *low], [np.inf, *high]), xtol=1e-12, ftol=1e-12, gtol=1e-12,
+            [float(np.log(throughput[0] / workers[0])), *[small] * shares],
+            bounds=([-np.inf, *[0.0] * shares], [np.inf, *[1.0] * shares]),
+            xtol=1e-12, ftol=1e-12, gtol=1e-12,
         )
         for small in (1e-4, 1e-2, 0.3)  # it stops at the first minimum that it finds
     ]  # fmt: skip

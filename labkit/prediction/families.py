@@ -48,7 +48,10 @@ def _saturating(workers: Array, most: Array, sharpness: Array) -> Array:
     return workers * np.exp(-np.logaddexp(0.0, sharpness * load) / sharpness)
 
 
-def _contended(workers: Array, contention: Array, coherence: Array) -> Array:
+def contended(
+    workers: Array, contention: Array | float, coherence: Array | float = 0.0
+) -> Array:
+    """Return throughput by the Universal Scalability Law; by Amdahl's without coherence."""
     others = workers - 1
     return workers / (1 + contention * others + coherence * workers * others)
 
@@ -72,7 +75,7 @@ FAMILIES = (
     Family(
         "contention",
         "workers wait for each other",
-        _contended,
+        contended,
         (np.geomspace(1e-4, 1, 50), np.geomspace(1e-7, 0.05, 30)),
     ),
     Family(

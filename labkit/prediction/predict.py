@@ -158,6 +158,8 @@ def predict(
     known = points if isinstance(points, Points) else read(points)
     if not 0 < level < 1:
         raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+    if workers is not None and until is not None:
+        raise LabkitError("until and workers: give one of them")
     most = int(known.workers.max())
     if workers is None:
         last = 4 * most if until is None else until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import json
 import sys
 import threading
@@ -91,7 +92,7 @@ class Report(Screen):
             file.write(json.dumps(values) + "\n")
 
 
-class Ticking(Screen):
+class Ticking(Screen, abc.ABC):
     """Calls `tick` now and then, from the first trial to the end, whatever happens meanwhile."""
 
     interval: float
@@ -107,9 +108,9 @@ class Ticking(Screen):
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
 
+    @abc.abstractmethod
     def tick(self) -> None:
         """Show how far all is."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End the ticking."""

@@ -53,6 +53,11 @@ def difference(run: Run) -> str:
     for name in ("cpu_model", "cores"):
         if there[name] != here[name]:
             return f"with {name.replace('_', ' ')} {there[name]} instead of {here[name]}"
+    return version_difference(run)
+
+
+def version_difference(run: Run) -> str:
+    """Say which version differs from that of today, as `difference` does."""
     versions = provenance.versions(run.trial.framework)
     for name, version in sorted(versions_of(run).items()):
         if versions.get(name, version) != version:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from labkit import provenance
 from labkit.errors import LabkitError
-from labkit.runs.circumstances import versions_of
+from labkit.runs.circumstances import version_difference
 from labkit.runs.run import Run
 from labkit.trials import TrialError
 
@@ -89,10 +88,7 @@ def _reasons(directory: Path) -> Iterator[str]:
         yield "failed"
     try:
         run = Run.read(directory)
-        now = provenance.versions(run.trial.framework)
-        then = versions_of(run)
-        changed = any(now.get(name, version) != version for name, version in then.items())
-        if changed or not run.current:
+        if version_difference(run) or not run.current:
             yield "of another version"
         if run.overloaded:
             yield "overloaded"

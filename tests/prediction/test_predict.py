@@ -157,6 +157,11 @@ def test_csv(mine):
     assert float(rows[7]["low"]) < 48.0 < float(rows[7]["high"])
 
 
+def test_several_numbers_of_workers(mine):
+    found = command(mine(GOOD), "--workers", "8", "16", "--format", "csv").stdout
+    assert [line.partition(",")[0] for line in found.splitlines()[1:]] == ["8", "16"]
+
+
 def test_json_and_table_say_the_same(mine):
     path = mine(GOOD)
     rows = json.loads(command(path, "--workers", "8", "--format", "json").stdout)
@@ -216,6 +221,7 @@ def test_a_file_that_is_not_there_or_not_text(mine, tmp_path):
     [
         (("--until", "0"), "until: 0; allowed: 1 or more workers"),
         (("--workers", "0"), "workers: [0]; allowed"),
+        (("--workers", "8", "16", "--until", "64"), "until and workers: give one of them"),
         (("--level", "90"), "level: 90.0; allowed"),
     ],
 )
