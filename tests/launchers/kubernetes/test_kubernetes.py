@@ -171,13 +171,8 @@ def test_interrupted(namespace, start_labkit):
     eventually(lambda: namespace.left() == [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_ended_by_a_batch_system(number, namespace, tmp_path):
-    """Or by `timeout`, a closed terminal, a hub that culls: as by Ctrl-C."""
-    command = [
-        "run", "--launcher", "kubernetes", "--framework", "mxnet", "--model", "lenet5",
-        "--workers", "1", "--batch-size", "32", "--learning-rate", "0.05", "--steps", "100000",
-    ]  # fmt: skip
+def signalled(command, number, namespace, tmp_path):
+    """Signal a command when a pod of its trial runs; return what it said, its code and seconds."""
     with subprocess.Popen(
         [sys.executable, "-c", "from labkit.cli import main; main()", *command],
         cwd=REPOSITORY, env=os.environ | {"LABKIT_OUTPUTS": str(tmp_path)},
@@ -189,9 +184,21 @@ def test_ended_by_a_batch_system(number, namespace, tmp_path):
             120,
         )
         labkit.send_signal(number)
+        begin = time.monotonic()
         said, _ = labkit.communicate(timeout=60)
+    return said, labkit.returncode, time.monotonic() - begin
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_by_a_batch_system(number, namespace, tmp_path):
+    """Or by `timeout`, a closed terminal, a hub that culls: as by Ctrl-C."""
+    command = [
+        "run", "--launcher", "kubernetes", "--framework", "mxnet", "--model", "lenet5",
+        "--workers", "1", "--batch-size", "32", "--learning-rate", "0.05", "--steps", "100000",
+    ]  # fmt: skip
+    said, code, _ = signalled(command, number, namespace, tmp_path)
     assert f"ended by {number.name}; everything started has been ended" in said
-    assert labkit.returncode == 128 + number
+    assert code == 128 + number
     # the namespace is looked at when the test ends
 
 
@@ -219,20 +226,8 @@ def test_two_sweeps_take_turns(namespace, start_labkit, store):
 def test_reproduce_interrupted(namespace, tmp_path):
     """The notebook's trial is ended where it runs; nobody waits for the rest of it."""
     command = ["reproduce", "--profile", "thesis", "--launcher", "kubernetes", "--only", "6-1-1"]
-    with subprocess.Popen(
-        [sys.executable, "-c", "from labkit.cli import main; main()", *command],
-        cwd=REPOSITORY, env=os.environ | {"LABKIT_OUTPUTS": str(tmp_path)},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    ) as labkit:  # fmt: skip
-        eventually(
-            lambda: any(pod.status.phase == "Running" for pod in namespace.pods())
-            or labkit.poll() is not None,
-            60,
-        )
-        labkit.send_signal(signal.SIGINT)
-        begin = time.monotonic()
-        said, _ = labkit.communicate(timeout=30)
-    assert labkit.returncode == 130, said
-    assert time.monotonic() - begin < 20
+    said, code, seconds = signalled(command, signal.SIGINT, namespace, tmp_path)
+    assert code == 130, said
+    assert seconds < 20
     assert "interrupted" in said
     # the namespace is looked at when the test ends

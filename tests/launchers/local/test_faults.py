@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import cannot
 from saboteur import FEW, FIRST, LAST, LIMIT, Saboteur, nothing_is_left, sabotage, trial
 
 from labkit.campaign import measure
@@ -94,13 +95,6 @@ def test_port_taken(framework, role, says, store, monkeypatch):
         error = sabotage(trial(framework), saboteur, store)
     assert f"{role} 0 failed before all were ready" in error
     assert says in error
-
-
-def cannot(why):
-    """Skip a test that the machine does not permit; continuous integration must permit it."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import made_runs
 import pytest
-from processes import exit_code, fork
+from processes import cannot, exit_code, fork
 
 from labkit.errors import LabkitError
 from labkit.launchers.local import turn as module
@@ -169,8 +169,9 @@ def test_it_is_open_to_all_whatever_the_umask(folder):
     assert stat.S_IMODE((folder / "labkit.lock").stat().st_mode) == 0o666
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_two_users_take_turns(monkeypatch):
+    if os.getuid() != 0:
+        cannot("only root can become somebody else")
     shared = Path(tempfile.mkdtemp(dir="/tmp"))
     shared.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
