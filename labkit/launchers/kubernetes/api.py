@@ -49,6 +49,9 @@ POLL_RATE = 100
 FORCE_AFTER = 10.0
 """Seconds after which a pod that should end is no longer waited for."""
 
+CLEAN_UP = 180.0
+"""Seconds for all to go. After an outage, the cluster's controllers come back minutes later."""
+
 
 class Cluster:
     """The objects in one namespace of the cluster that the user's kubeconfig names.
@@ -146,7 +149,7 @@ class Cluster:
         """Return what there is of what is `OWNED`, and of pods, with these labels."""
         return [f"{kind} {item['metadata']['name']}" for kind, item in self._left(selector)]
 
-    def remove_and_check(self, selector: str, patience: float = 60.0) -> None:
+    def remove_and_check(self, selector: str, patience: float = CLEAN_UP) -> None:
         """Delete everything with these labels, and return when it is gone.
 
         Pods whose node does not end them are deleted by force. What somebody creates with the same

@@ -25,7 +25,7 @@ FIRST_PATIENCE = 5.0
 REFUSAL_PATIENCE = 25.0
 """Seconds for which one that answers may fail at what it is asked, such as at a webhook."""
 
-RESTART = 10.0
+RESTART = 60.0
 """Seconds after an outage in which it may know neither tokens nor roles yet."""
 
 PAUSES = (0.3, 3.0)
@@ -197,37 +197,26 @@ class _Client:
         timeout: tuple[float, float | None],
     ) -> urllib3.HTTPResponse:
         """Send a request; once more if the credentials had expired."""
-        api = self._api
-        answer = self._send(api, method, kind, name, query, body, timeout)
-        if answer.status != 401:
-            return answer
-        answer.close()
-        with self._renewal:
-            if self._api is api:  # no other thread has renewed them
-                self._api = _connect(self._settings)[1]
-        return self._send(self._api, method, kind, name, query, body, timeout)
-
-    def _send(
-        self,
-        api: client.ApiClient,
-        method: str,
-        kind: str,
-        name: str,
-        query: dict[str, Any],
-        body: Any,
-        timeout: tuple[float, float | None],
-    ) -> urllib3.HTTPResponse:
-        self.calls += 1
         path = PATHS[kind].format(namespace=self.namespace) + (f"/{name}" if name else "")
-        given = {key: value for key, value in query.items() if value}
-        method, url, headers, body, _ = api.param_serialize(
-            method, path, query_params=list(given.items()), body=body,
-            header_params={"Accept": "application/json", "Content-Type": "application/json"},
-            auth_settings=["BearerToken"],
-        )  # fmt: skip
-        return api.rest_client.request(
-            method, url, headers=headers, body=body, _request_timeout=timeout
-        ).response
+        given = [(key, value) for key, value in query.items() if value]
+        for renewed in (False, True):
+            api = self._api
+            self.calls += 1
+            _, url, headers, content, _ = api.param_serialize(
+                method, path, query_params=given, body=body,
+                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                auth_settings=["BearerToken"],
+            )  # fmt: skip
+            answer = api.rest_client.request(
+                method, url, headers=headers, body=content, _request_timeout=timeout
+            ).response
+            if answer.status != 401 or renewed:
+                break
+            answer.close()
+            with self._renewal:
+                if self._api is api:  # no other thread has renewed them
+                    self._api = _connect(self._settings)[1]
+        return answer
 
 
 def _limit(method: str, status: int, content: bytes, since_outage: float) -> float:

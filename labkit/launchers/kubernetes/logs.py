@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labkit.launchers.kubernetes.api import Cluster
-from labkit.launchers.kubernetes.connection import RESTART
+from labkit.launchers.kubernetes.connection import REFUSAL_PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError, Forbidden
 from labkit.launchers.kubernetes.pods import Pod
 from labkit.replicas import events, podlog
@@ -95,7 +95,7 @@ class Log:
         except Forbidden as error:
             self.problem = str(error)
             self._forbidden = min(self._forbidden, time.monotonic())
-            if time.monotonic() - self._forbidden > RESTART:
+            if time.monotonic() - self._forbidden > REFUSAL_PATIENCE:
                 raise
         except ClusterError as error:
             self.problem = str(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from clusters import ADMIN, BadLine
+from clusters import ADMIN, BadLine, Namespace
 from kubernetes import client
 from processes import eventually
 from small_trials import Live, both, failing, run, trial
@@ -86,7 +86,7 @@ def forget_the_past(namespace):
 
 
 @both
-def test_api_server_restarted(framework, namespace, store):
+def test_api_server_restarted(framework, namespace, store, tmp_path):
     """Pods train on meanwhile, and nothing of what they say is lost."""
     restarted = []
 
@@ -97,6 +97,7 @@ def test_api_server_restarted(framework, namespace, store):
 
     results = run([trial(framework, steps=600, workers=2)], store, on_event=strike)
     restarted[0].join()
+    Namespace(tmp_path).delete()  # for what comes next, its controllers must be at work again
     assert results.table.iloc[0].status == "finished"
     assert results.steps["steps"].max() == 600
 
