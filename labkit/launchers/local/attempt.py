@@ -8,11 +8,13 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil
 
+from labkit.launchers.calibration import Calibration
 from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
@@ -50,6 +52,8 @@ class Attempt:
         Where replicas are asked for.
     launched : float
         When the launch began, in monotonic seconds.
+    calibration : Calibration, optional
+        By which a trial with a slowdown is stretched.
     """
 
     def __init__(
@@ -59,7 +63,9 @@ class Attempt:
         on_event: OnEvent,
         processes: Processes,
         launched: float,
+        calibration: Calibration | None = None,
     ) -> None:
+        self.calibration = calibration
         self.trial, self.framework = trial, FRAMEWORKS[trial.framework]
         self.directory, self.on_event = directory, on_event
         self.processes, self.launched = processes, launched
@@ -87,7 +93,8 @@ class Attempt:
                 f"{self.trial.name}: the process that holds {self.framework.name} warm has died, "
                 "and all replicas with it. Was it killed, or was memory short?"
             ) from None
-        return self.load.report() | {"launcher": "local"}
+        found = {"calibration": asdict(self.calibration)} if self.calibration else {}
+        return self.load.report() | found | {"launcher": "local"}
 
     def end(self) -> None:
         """Leave no replica behind."""
@@ -97,7 +104,10 @@ class Attempt:
 
     def _start(self, hosts: dict[str, list[str]], data_directory: Path, deadline: float) -> None:
         usable = cores.spread(os.sched_getaffinity(0))
-        shared = arguments(self.trial, self.trial.network.path, data_directory, deadline)
+        compute = self.calibration.median if self.calibration else None
+        shared = arguments(
+            self.trial, self.trial.network.path, data_directory, deadline, compute
+        )
         for role, addresses in hosts.items():
             for index in range(len(addresses)):
                 self.processes.spawn(
@@ -189,6 +199,8 @@ class Attempt:
 
 def _cores_of(trial: Trial, role: str, index: int, usable: list[int]) -> list[int]:
     """Return the processors of a replica, of those that may be used."""
+    if trial.is_slow:
+        return usable  # where most wait, whoever computes takes the core that is free
     if role != "worker" and not (role == "server" and beside_workers(trial)):
         return usable
     return sorted(cores.take(usable, index * trial.threads, trial.threads))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from labkit import settings
+from labkit.launchers.calibration import Calibration, Calibrations
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
 from labkit.launchers.local.ports import reserved_hosts
@@ -38,6 +39,7 @@ class LocalLauncher:
         self.deadline = deadline
         self.data_directory = data_directory or settings.data_directory()
         shared = os.environ.get(WARM)
+        self._calibrations = Calibrations()
         self._warm = WarmProcesses(Path(shared) if shared else None)
 
     def __enter__(self) -> Self:
@@ -50,14 +52,30 @@ class LocalLauncher:
         """Nothing runs beside the caller's own thread, which an exception ends."""
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`.
+
+        For one with a slowdown a core is calibrated first, once for all trials alike.
+        """
+        calibration = None
+        if trial.slowdown is not None:
+            calibration = self._calibrations.of(trial, self._run, directory, on_event)
+        return self._run(trial, directory, on_event, calibration)
+
+    def _run(
+        self,
+        trial: Trial,
+        directory: Path,
+        on_event: OnEvent,
+        calibration: Calibration | None = None,
+    ) -> dict[str, Any]:
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with turn(trial, on_event), contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
             # From here on the first trial, for which the framework was imported, is as any other.
             launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
-            attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
+            processes = Processes(connection)
+            attempt = Attempt(trial, directory, on_event, processes, launched, calibration)
             try:
                 return attempt.run(hosts, self.data_directory, self.deadline)
             finally:
