@@ -11,8 +11,8 @@ from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.replicas.events import Computed, Event
 from labkit.trials import Trial
 
-SAMPLES = 4000
-"""That a calibration computes gradients of, at least: some seconds with either model."""
+TARGETS = 4000
+"""That a calibration has judged, at least: some seconds with either model."""
 
 FEWEST = 20
 """Gradients, however large the batch."""
@@ -91,7 +91,7 @@ def alone_of(trial: Trial) -> Trial:
 
     How long depends on the network and the batch, not on where training has got to.
     """
-    steps = max(FEWEST, SAMPLES // trial.batch_size)
+    steps = max(FEWEST, TARGETS // (trial.batch_size * trial.network.time_steps))
     return trial.replace(
         strategy="single", workers=1, servers=0, slowdown=1.0, epochs=None, eval_samples=0,
         steps=max(2, min(steps, trial.steps_per_epoch)), seed=1, learning_rate=1e-3,
