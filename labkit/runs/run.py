@@ -17,7 +17,7 @@ from labkit.errors import LabkitError
 from labkit.replicas import events
 from labkit.replicas.events import Computed, Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
-from labkit.trials.demand import cores_needed
+from labkit.trials.demand import cores_needed, is_slow
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
@@ -98,7 +98,7 @@ class Run:
     def oversubscribed(self) -> bool:
         """Whether more needed a core than there were; slow nodes wait, and need none each."""
         record = self.record
-        if self.trial.is_slow:
+        if is_slow(self.trial):
             return False
         default = record.get("time_shared", cores_needed(self.trial) > record["machine"]["cores"])
         return record.get("oversubscribed", default)
@@ -117,7 +117,7 @@ class Run:
             return False
         if self.record.get("calibration", {}).get("overloaded"):
             return True
-        if self.trial.is_slow:
+        if is_slow(self.trial):
             return self.late_share > LATE_SHARE or self.idle_share < LEAST_IDLE
         if self.window.end - self.window.begin < SHORTEST_JUDGED:
             return None

@@ -77,10 +77,7 @@ class Trial(BaseModel):
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
     )
     slowdown: float | None = Field(
-        None,
-        ge=1,
-        description="slow nodes: how many times longer computing a gradient takes than on a core "
-        "here; all else is as fast as it is",
+        None, ge=1, description="of slow nodes: how many times as long as on a core here they compute"
     )
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
 
@@ -174,11 +171,6 @@ class Trial(BaseModel):
     def total_steps(self) -> int:
         """Steps of each worker."""
         return self.steps if self.steps is not None else self.epochs * self.steps_per_epoch
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether its workers wait most of the time, so that many fit on a machine."""
-        return self.slowdown is not None and self.slowdown > 1
 
     @property
     def replicas(self) -> dict[str, int]:

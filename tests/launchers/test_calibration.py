@@ -3,9 +3,11 @@
 import pytest
 from made_runs import trial
 
+from labkit.campaign import measure
 from labkit.launchers.calibration import FEWEST, TRIES, Calibrations, alone_of
 from labkit.launchers.protocol import TrialFailed, Waiting
 from labkit.replicas.events import Computed
+from labkit.trials import TrialError
 
 pytestmark = pytest.mark.unit
 
@@ -82,3 +84,8 @@ def test_a_calibration_that_fails_is_named(tmp_path):
 
     with pytest.raises(TrialFailed, match="the calibration of a core failed: worker-0 was killed"):
         Calibrations().of(trial(slowdown=2), fail, tmp_path, print)
+
+
+def test_a_cluster_has_no_slow_nodes_yet():
+    with pytest.raises(TrialError, match="slowdown: nothing that launcher 'kubernetes' can do"):
+        measure([trial(slowdown=20)], "kubernetes")

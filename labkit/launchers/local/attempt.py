@@ -8,13 +8,11 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil
 
-from labkit.launchers.calibration import Calibration
 from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
@@ -25,7 +23,7 @@ from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
 from labkit.replicas.events import Barrier, Step
 from labkit.trials import Trial
-from labkit.trials.demand import beside_workers
+from labkit.trials.demand import beside_workers, is_slow
 from labkit.trials.frameworks import FRAMEWORKS
 
 LEAST_ROOM = 64 << 10
@@ -52,8 +50,6 @@ class Attempt:
         Where replicas are asked for.
     launched : float
         When the launch began, in monotonic seconds.
-    calibration : Calibration, optional
-        By which a trial with a slowdown is stretched.
     """
 
     def __init__(
@@ -63,9 +59,7 @@ class Attempt:
         on_event: OnEvent,
         processes: Processes,
         launched: float,
-        calibration: Calibration | None = None,
     ) -> None:
-        self.calibration = calibration
         self.trial, self.framework = trial, FRAMEWORKS[trial.framework]
         self.directory, self.on_event = directory, on_event
         self.processes, self.launched = processes, launched
@@ -76,7 +70,11 @@ class Attempt:
         self.ooms = _oom_kills()
 
     def run(
-        self, hosts: dict[str, list[str]], data_directory: Path, deadline: float
+        self,
+        hosts: dict[str, list[str]],
+        data_directory: Path,
+        deadline: float,
+        compute: float | None = None,
     ) -> dict[str, Any]:
         """Start all replicas; return the circumstances when all have ended as they should.
 
@@ -86,15 +84,14 @@ class Attempt:
             If one does not, or takes too long; some may then still run.
         """
         try:
-            self._start(hosts, data_directory, deadline)
+            self._start(hosts, data_directory, deadline, compute)
             self._wait(deadline)
         except Orphaned:
             raise TrialFailed(
                 f"{self.trial.name}: the process that holds {self.framework.name} warm has died, "
                 "and all replicas with it. Was it killed, or was memory short?"
             ) from None
-        found = {"calibration": asdict(self.calibration)} if self.calibration else {}
-        return self.load.report() | found | {"launcher": "local"}
+        return self.load.report() | {"launcher": "local"}
 
     def end(self) -> None:
         """Leave no replica behind."""
@@ -102,9 +99,14 @@ class Attempt:
             self.processes.end(GRACE)
             self.processes.keep(self.directory)
 
-    def _start(self, hosts: dict[str, list[str]], data_directory: Path, deadline: float) -> None:
+    def _start(
+        self,
+        hosts: dict[str, list[str]],
+        data_directory: Path,
+        deadline: float,
+        compute: float | None,
+    ) -> None:
         usable = cores.spread(os.sched_getaffinity(0))
-        compute = self.calibration.median if self.calibration else None
         shared = arguments(
             self.trial, self.trial.network.path, data_directory, deadline, compute
         )
@@ -199,7 +201,7 @@ class Attempt:
 
 def _cores_of(trial: Trial, role: str, index: int, usable: list[int]) -> list[int]:
     """Return the processors of a replica, of those that may be used."""
-    if trial.is_slow:
+    if is_slow(trial):
         return usable  # where most wait, whoever computes takes the core that is free
     if role != "worker" and not (role == "server" and beside_workers(trial)):
         return usable

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 from labkit import settings
-from labkit.launchers.calibration import Calibration, Calibrations
+from labkit.launchers.calibration import Calibrations
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
 from labkit.launchers.local.ports import reserved_hosts
@@ -56,17 +57,18 @@ class LocalLauncher:
 
         For one with a slowdown a core is calibrated first, once for all trials alike.
         """
-        calibration = None
-        if trial.slowdown is not None:
-            calibration = self._calibrations.of(trial, self._run, directory, on_event)
-        return self._run(trial, directory, on_event, calibration)
+        if trial.slowdown is None:
+            return self._run(trial, directory, on_event)
+        found = self._calibrations.of(trial, self._run, directory, on_event)
+        record = self._run(trial, directory, on_event, found.median)
+        return record | {"calibration": asdict(found)}
 
     def _run(
         self,
         trial: Trial,
         directory: Path,
         on_event: OnEvent,
-        calibration: Calibration | None = None,
+        compute: float | None = None,
     ) -> dict[str, Any]:
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with turn(trial, on_event), contextlib.ExitStack() as stack:
@@ -74,9 +76,8 @@ class LocalLauncher:
             # From here on the first trial, for which the framework was imported, is as any other.
             launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
-            processes = Processes(connection)
-            attempt = Attempt(trial, directory, on_event, processes, launched, calibration)
+            attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
             try:
-                return attempt.run(hosts, self.data_directory, self.deadline)
+                return attempt.run(hosts, self.data_directory, self.deadline, compute)
             finally:
                 attempt.end()
