@@ -77,7 +77,7 @@ class Trial(BaseModel):
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
     )
     slowdown: float | None = Field(
-        None, ge=1, description="of slow nodes: how many times as long as on a core here they compute"
+        None, ge=1, description="of slow nodes: how many times as long they compute as a core here"
     )
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
 

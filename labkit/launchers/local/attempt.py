@@ -17,7 +17,7 @@ from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
 from labkit.launchers.local.processes import Orphaned, Processes
-from labkit.launchers.placement import arguments, place
+from labkit.launchers.placement import place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
@@ -70,13 +70,11 @@ class Attempt:
         self.ooms = _oom_kills()
 
     def run(
-        self,
-        hosts: dict[str, list[str]],
-        data_directory: Path,
-        deadline: float,
-        compute: float | None = None,
+        self, hosts: dict[str, list[str]], shared: list[str], deadline: float
     ) -> dict[str, Any]:
         """Start all replicas; return the circumstances when all have ended as they should.
+
+        `shared` is what all find on their command lines.
 
         Raises
         ------
@@ -84,7 +82,7 @@ class Attempt:
             If one does not, or takes too long; some may then still run.
         """
         try:
-            self._start(hosts, data_directory, deadline, compute)
+            self._start(hosts, shared)
             self._wait(deadline)
         except Orphaned:
             raise TrialFailed(
@@ -99,17 +97,8 @@ class Attempt:
             self.processes.end(GRACE)
             self.processes.keep(self.directory)
 
-    def _start(
-        self,
-        hosts: dict[str, list[str]],
-        data_directory: Path,
-        deadline: float,
-        compute: float | None,
-    ) -> None:
+    def _start(self, hosts: dict[str, list[str]], shared: list[str]) -> None:
         usable = cores.spread(os.sched_getaffinity(0))
-        shared = arguments(
-            self.trial, self.trial.network.path, data_directory, deadline, compute
-        )
         for role, addresses in hosts.items():
             for index in range(len(addresses)):
                 self.processes.spawn(

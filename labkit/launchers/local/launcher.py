@@ -17,6 +17,7 @@ from labkit.launchers.local.ports import reserved_hosts
 from labkit.launchers.local.processes import Processes
 from labkit.launchers.local.turn import turn
 from labkit.launchers.local.warm import Program, WarmProcesses
+from labkit.launchers.placement import arguments
 from labkit.launchers.protocol import OnEvent
 from labkit.settings import WARM
 from labkit.trials import Trial
@@ -77,7 +78,10 @@ class LocalLauncher:
             launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
+            shared = arguments(
+                trial, trial.network.path, self.data_directory, self.deadline, compute
+            )
             try:
-                return attempt.run(hosts, self.data_directory, self.deadline, compute)
+                return attempt.run(hosts, shared, self.deadline)
             finally:
                 attempt.end()
