@@ -134,23 +134,30 @@ def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -
     cpu = served["cpu_ms_per_step"].mean() / 1000
     compute = min(cpu, alone["cpu_ms_per_step"].mean() / 1000) if len(alone) else cpu
     server = _mean(served, "server_cpu_ms_per_update") / 1000
-    if math.isnan(server):
-        server = max(wall - cpu, 0.0)
+    if math.isnan(server) or _on_one_core(served, framework):
+        # On the worker's own core it cannot have taken more: the rest was before the clock began.
+        server = np.fmin(server, max(0.0, wall - cpu))
     rest = wall - cpu - server
     sizes = MODELS[model].variables.get(framework) if model in MODELS else None
     demands = Demands(
         compute=compute,
         client=cpu - compute,
-        server=server,
+        server=float(server),
         variables=tuple(FLOAT * size for size in sizes or (1,)),
         latency=max(0.0, rest),
-        hidden=min(max(0.0, -rest), server),
+        hidden=float(min(max(0.0, -rest), server)),
         compute_cv=np.nan_to_num(_mean(served, "cpu_variation")),
     )
     return Measured(
         framework, model, demands, tuple(served["batches_per_second"]),
         int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None,
     )  # fmt: skip
+
+
+def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:
+    """Whether each server shared a core with its worker, as processes of one machine do."""
+    local = (rows["launcher"] == "local").all() if "launcher" in rows else True
+    return bool(local and FRAMEWORKS[framework].servers_per_worker)
 
 
 def _mean(rows: pd.DataFrame, column: str) -> float:
