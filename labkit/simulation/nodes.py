@@ -49,12 +49,18 @@ class Nodes:
     def __init__(self, system: System, clock: Clock) -> None:
         self.system = system
         count = system.workers + (0 if system.beside else system.servers)
-        if system.cores is not None:
-            self.cores = [Cores(clock, system.cores)] * count
-        elif system.beside:
-            self.cores = [Cores(clock, 1) for _ in range(count)]
+        self.shared: list[Cores] = []
+        if system.beside:
+            # Worker and server of a node are held to a core; of too few, to each in turn.
+            cores = [Cores(clock, 1) for _ in range(system.cores or count)]
+            self.cores = [cores[node % len(cores)] for node in range(count)]
+        elif system.cores is not None:
+            cores = [Cores(clock, system.cores)]
+            self.cores = cores * count
         else:
             self.cores = [OwnCore(clock)] * count
+        if system.cores is not None:
+            self.shared = cores
         self.out = [Link(clock, system.bandwidth) for _ in range(count)]
         self.into = [Link(clock, system.bandwidth) for _ in range(count)]
         self.first = 0 if system.beside else system.workers
@@ -74,8 +80,8 @@ class Nodes:
     def busy(self) -> dict[str, float]:
         """Return for how many seconds each shared station has been busy until now."""
         found = {}
-        if self.system.cores is not None:
-            found["cores"] = self.cores[0].busy()
+        if self.shared:
+            found["cores"] = sum(core.busy() for core in self.shared) / len(self.shared)
         found |= {f"server {s}": server.busy() for s, server in enumerate(self.servers)}
         if self.system.bandwidth is not None:
             for way, links in (("from", self.out), ("to", self.into)):

@@ -28,7 +28,7 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
 
     A worker computes, pushes its gradients, and goes on when it has all weights. Each server
     serves one worker after the other; servers work at the same time. Cores are shared evenly by
-    the processes on them (processor sharing), a node's link passes one message after the other in
+    the processes on them (processor sharing); a node's link passes one message after the other in
     each direction. With ``sync-ps`` no server answers before it has served all workers.
 
     Parameters
