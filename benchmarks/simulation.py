@@ -22,7 +22,7 @@ from labkit.runs.tables import modernise
 from labkit.settings import REFERENCE
 from labkit.simulation import simulate
 
-LINE = "{:44} {:>9} {:>9} {:>7}  {}".format
+LINE = "{:50} {:>9} {:>9} {:>7}  {}".format
 
 
 def trials_of(directory):
@@ -35,18 +35,30 @@ def trials_of(directory):
 def compare(table):
     """Print each setting with more than one worker; return the errors by number of workers."""
     errors = {}
-    rows = table[(table.workers > 1) & table.batches_per_second.notna()]
-    names = ["framework", "model", "batch_size", "workers", "servers", "oversubscribed", "cores"]
+    slowdown = table.slowdown.astype(float).fillna(1.0) if "slowdown" in table else 1.0
+    rows = table.assign(slowdown=slowdown)
+    rows = rows[(rows.workers > 1) & rows.batches_per_second.notna()]
+    asked = ["framework", "model", "batch_size", "strategy", "slowdown"]
+    names = [*asked, "workers", "servers", "oversubscribed", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
-        framework, model, batch_size, workers, servers, shared, cores = key
-        name = f"{framework} {model}, batch {batch_size}, {workers} workers"
+        values = dict(zip(names, key, strict=True))
+        workers, cores, slowdown = (values[name] for name in ("workers", "cores", "slowdown"))
+        shared = values["oversubscribed"] or slowdown > 1
+        name = f"{values['framework']} {values['model']}, batch {values['batch_size']}, "
+        name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
+        name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"{workers} workers"
         try:
-            one = measured(table, framework, model, batch_size)
+            one = measured(table, **{field: values[field] for field in asked})
         except NoDemands:
             print(f"{name}: not measured with one worker")
             continue
-        answer = simulate(one.system(workers, servers, cores=int(cores) if shared else None))
+        answer = simulate(
+            one.system(
+                workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
+                cores=int(cores) if shared else None,
+            )
+        )  # fmt: skip
         truth = group.batches_per_second.mean()
         error = answer.throughput / truth - 1
         errors.setdefault(workers, []).append(abs(error))

@@ -158,9 +158,10 @@ def _simulated(
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
     table = read_table("trials", options["reference"], options["launcher"])
-    found = measured(table, options["framework"], options["model"], options["batch_size"])
     names = ("strategy", "servers", "slowdown", "bandwidth", "cores")
     asked = {name: options[name] for name in names if options[name] is not None}
+    same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
+    found = measured(table, options["framework"], options["model"], options["batch_size"], **same)
     return what_if(found, workers or [*doubled, most], level, **asked)
 
 

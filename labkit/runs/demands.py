@@ -82,14 +82,25 @@ class Measured:
         )  # fmt: skip
 
 
-def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -> Measured:
+def measured(
+    table: pd.DataFrame,
+    framework: str,
+    model: str,
+    batch_size: int,
+    strategy: str = "async-ps",
+    slowdown: float = 1.0,
+) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
     Taken are those with parameter servers that kept nobody waiting for a core: on one machine,
-    with one code and the same versions, where there are several the last ones. A worker's CPU
-    time is that of computing and of its part in pushing and pulling; a ``single`` run of the same
-    tells the two apart, without one it counts as computing. Where a table does not say what
-    the servers took, it is the rest of the step's time.
+    with one code and the same versions, where there are several the last ones. Those of the
+    strategy and with the slowdown that are asked for come first, then those of the other strategy
+    and those without a slowdown.
+
+    A worker's CPU time is that of computing and of its part in pushing and pulling; the
+    calibration of a slow node or a ``single`` run of the same tells the two apart, without them
+    all counts as computing. Where a table does not say what the servers took, it is the rest of
+    the step's time.
 
     Parameters
     ----------
@@ -97,6 +108,8 @@ def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -
         One row per trial.
     framework, model : str
     batch_size : int
+    strategy : str
+    slowdown : float
 
     Returns
     -------
@@ -114,12 +127,14 @@ def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -
         & (table["workers"] == 1)
         & table["batches_per_second"].notna()
     ]
-    if "slowdown" in rows:  # what such a node takes is not what a core takes
-        rows = rows[rows["slowdown"].isna() | (rows["slowdown"] == 1)]
-    alone = rows[rows["strategy"] == "single"]
+    for name in ("threads", "slowdown"):
+        rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
+    rows = rows[rows["threads"] == 1]
     served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
-    if "threads" in served:
-        served = served[served["threads"] == 1]
+    at_once = served["slowdown"] == slowdown
+    served = served[at_once if at_once.any() else served["slowdown"] == 1]
+    same = served["strategy"] == strategy
+    served = served[same] if same.any() else served
     if served.empty:
         raise NoDemands(
             f"no run of {framework} {model} at batch size {batch_size} with one worker and its "
@@ -128,25 +143,30 @@ def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -
             "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
         )
     served, where = _last(settled(served))
+    alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1)]
     for name, value in where.items():
-        alone = alone[alone[name] == value] if name in alone else alone
+        alone = alone[alone[name] == value]
     wall = 1 / served["batches_per_second"].mean()
     cpu = served["cpu_ms_per_step"].mean() / 1000
-    compute = min(cpu, alone["cpu_ms_per_step"].mean() / 1000) if len(alone) else cpu
+    compute = _mean(served, "compute_ms") / 1000
+    if math.isnan(compute):
+        compute = _mean(alone, "cpu_ms_per_step") / 1000
+    compute = float(np.fmin(compute, cpu))
+    # Of the step's time, what is left for the servers.
+    left = wall - cpu - (served["slowdown"].iloc[0] - 1) * compute
     server = _mean(served, "server_cpu_ms_per_update") / 1000
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
-        server = np.fmin(server, max(0.0, wall - cpu))
-    rest = wall - cpu - server
+        server = float(np.fmin(server, max(0.0, left)))
     sizes = MODELS[model].variables.get(framework) if model in MODELS else None
     demands = Demands(
         compute=compute,
         client=cpu - compute,
-        server=float(server),
+        server=server,
         variables=tuple(FLOAT * size for size in sizes or (1,)),
-        latency=max(0.0, rest),
-        hidden=float(min(max(0.0, -rest), server)),
-        compute_cv=np.nan_to_num(_mean(served, "cpu_variation")),
+        latency=max(0.0, left - server),
+        hidden=min(max(0.0, server - left), server),
+        compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
     return Measured(
         framework, model, demands, tuple(served["batches_per_second"]),
@@ -155,8 +175,8 @@ def measured(table: pd.DataFrame, framework: str, model: str, batch_size: int) -
 
 
 def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:
-    """Whether each server shared a core with its worker, as processes of one machine do."""
-    local = (rows["launcher"] == "local").all() if "launcher" in rows else True
+    """Whether each server shared a core with its worker, as those of one machine do."""
+    local = "launcher" not in rows or (rows["launcher"] == "local").all()
     return bool(local and FRAMEWORKS[framework].servers_per_worker)
 
 

@@ -50,7 +50,7 @@ class Nodes:
         self.system = system
         count = system.workers + (0 if system.beside else system.servers)
         self.shared: list[Cores] = []
-        if system.beside:
+        if system.beside and (system.cores is None or system.slowdown == 1):
             # Worker and server of a node are held to a core; of too few, to each in turn.
             cores = [Cores(clock, 1) for _ in range(system.cores or count)]
             self.cores = [cores[node % len(cores)] for node in range(count)]

@@ -75,9 +75,9 @@ class System:
     bandwidth : float or None
         Bits per second of a node, in each direction; None for a network that takes no time.
     cores : int or None
-        Cores of one machine that all processes share; None for a core on each node. A worker and
-        the server beside it are held to one of them, in turn, as on each node; without servers
-        beside workers, all processes share all cores evenly.
+        Cores of one machine that all processes share evenly; None for a core on each node. A
+        worker and the server beside it are held to one of them, in turn, unless there is a
+        slowdown: then whoever computes takes one that is free.
 
     Raises
     ------

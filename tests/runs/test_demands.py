@@ -74,6 +74,28 @@ def test_runs_that_do_not_show_what_a_step_takes_are_left_out(table, column):
     assert len(measured(spoilt, *WHICH).rates) == 1
 
 
+def test_slow_nodes_are_taken_from_slow_nodes_if_there_are_any(table):
+    """Ten times 40 ms of computing, 10 ms of its own, 30 ms of the server, 60 ms of waiting."""
+    slow = table[table["seed"] == 1].assign(
+        slowdown=10.0, compute_ms=40.0, server_cpu_ms_per_update=30.0, batches_per_second=2.0
+    )
+    both = pd.concat([table.assign(slowdown=None), slow], ignore_index=True)
+    demands = measured(both, *WHICH, slowdown=10).demands
+    assert (demands.compute, demands.client) == (pytest.approx(0.04), pytest.approx(0.01))
+    assert (demands.server, demands.latency) == (pytest.approx(0.03), pytest.approx(0.06))
+    again = simulate(measured(both, *WHICH, slowdown=10).system(1, slowdown=10.0))
+    assert again.throughput == pytest.approx(2)
+    assert measured(both, *WHICH, slowdown=3) == measured(table, *WHICH)
+
+
+def test_the_same_strategy_comes_first(table):
+    in_step = table.assign(strategy="sync-ps", cpu_ms_per_step=60.0)
+    both = pd.concat([table, in_step], ignore_index=True)
+    assert measured(both, *WHICH).demands.compute == pytest.approx(0.05)
+    assert measured(both, *WHICH, strategy="sync-ps").demands.compute == pytest.approx(0.06)
+    assert measured(table, *WHICH, strategy="sync-ps") == measured(table, *WHICH)
+
+
 def test_different_machines_are_not_averaged(table):
     elsewhere = table.assign(
         host="there", cpu_ms_per_step=500.0, started="2019-01-01T00:00:00+0000"
