@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+NO_STATION = "no single station"
+
 BUSY = 0.5
 """A station that is busy for less than this share of the time is nobody's bottleneck."""
 
@@ -41,9 +43,9 @@ class Answer:
 
     @property
     def bottleneck(self) -> str:
-        """The station that is busiest; ``workers`` where none of them is busy half the time.
+        """The station that is busiest, if it is busy half the time; else that there is none.
 
         Cores that all share come first: where they are busy, so is a server that waits for one.
         """
         name = max(self.utilisation, key=lambda name: round(self.utilisation[name], 2))
-        return name if self.utilisation[name] >= BUSY else "workers"
+        return name if self.utilisation[name] >= BUSY else NO_STATION

@@ -54,7 +54,7 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     >>> lenet = Demands(compute=0.116, server=0.0077, variables=(2_000, 100_000, 1_600_000))
     >>> answer = simulate(System(lenet, workers=50, slowdown=10))
     >>> answer.bottleneck
-    'workers'
+    'no single station'
     """
     if steps < 2:
         raise LabkitError(f"steps: {steps!r}; allowed: 2 or more")
