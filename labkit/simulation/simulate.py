@@ -68,7 +68,7 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
         throughput / alone,
         trial.utilisation(),
         {updates: n / total for updates, n in sorted(trial.staleness.items())},
-        trial.late / max(sum(map(len, trial.ends)), 1),
+        trial.late / trial.gradients,
     )
 
 
@@ -92,8 +92,8 @@ class _Trial:
         When each worker ended its steps.
     staleness : dict of int to float
         Bytes of gradients by the updates that others had made meanwhile.
-    late : int
-        Steps that took longer to compute than their stretched time.
+    gradients, late : int
+        That were computed, and of these that took longer than their stretched time.
     """
 
     def __init__(self, system: System, steps: int, seed: int) -> None:
@@ -116,7 +116,7 @@ class _Trial:
         self.held: list[list[int]] = [[] for _ in range(system.servers)]
         self.ends: list[list[float]] = [[] for _ in range(n)]
         self.staleness: dict[int, float] = defaultdict(float)
-        self.late = 0
+        self.gradients = self.late = 0
         self.warm_up = max(1, int(WARM_UP * steps))
         self.cold = n
         self.marks: list[tuple[float, dict[str, float]]] = []
@@ -129,6 +129,7 @@ class _Trial:
         self.nodes.cores[worker].run(seconds, self._computed, worker)
 
     def _computed(self, worker: int) -> None:
+        self.gradients += 1
         until = self.begun[worker] + self.stretched
         if self.stretched and self.clock.now > until * (1 + 1e-12):
             self.late += 1

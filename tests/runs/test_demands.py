@@ -51,6 +51,8 @@ def test_a_run_without_servers_tells_computing_from_pushing(store, table):
     with_single.loc[rows, "cpu_ms_per_step"] = 40.0
     demands = measured(with_single, *WHICH).demands
     assert (demands.compute, demands.client) == (pytest.approx(0.04), pytest.approx(0.01))
+    with_single.loc[rows, "host"] = "elsewhere"
+    assert measured(with_single, *WHICH).demands.client == 0
 
 
 def test_a_table_that_does_not_say_what_servers_took_leaves_them_the_rest(table):

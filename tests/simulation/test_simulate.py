@@ -136,7 +136,7 @@ def test_slow_nodes_on_few_cores_are_late_when_the_host_cannot_keep_up():
     few, many = (simulate(mxnet(n, slowdown=10, cores=2)) for n in (5, 40))
     assert few.late == 0
     assert few.speedup == pytest.approx(5, rel=0.01)
-    assert many.late > 0.5
+    assert 0.5 < many.late <= 1
     assert many.bottleneck == "cores"
 
 
