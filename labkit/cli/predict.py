@@ -13,7 +13,6 @@ import click
 
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
 from labkit.errors import LabkitError
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
@@ -71,7 +70,10 @@ examples:
 @click.option("--model", help="of this model,")
 @click.option("--batch-size", type=int, help="with this batch size.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@launcher_option("Where the trials were run.")
+@click.option(
+    "--launcher", default="local", show_default=True, metavar="local|kubernetes",
+    help="Where the trials were run.",
+)  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were so many servers?")
 @click.option("--slowdown", type=float, help="What if computing took so many times longer?")
@@ -140,6 +142,7 @@ def _simulated(
     until: int | None, workers: tuple[int, ...], level: float, options: dict[str, Any]
 ) -> Any:
     """Return forecasts from the runs with one worker that were asked for."""
+    from labkit.cli.options import check_launcher
     from labkit.cli.results import read_table
     from labkit.runs.demands import measured
     from labkit.runs.whatif import what_if
@@ -157,7 +160,7 @@ def _simulated(
     if most < 1:
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
-    table = read_table("trials", options["reference"], options["launcher"])
+    table = read_table("trials", options["reference"], check_launcher(options["launcher"]))
     names = ("strategy", "servers", "slowdown", "bandwidth", "cores")
     asked = {name: options[name] for name in names if options[name] is not None}
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}

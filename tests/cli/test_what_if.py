@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import made_runs
 import pytest
@@ -76,6 +78,20 @@ def test_a_csv_is_found_wherever_it_stands(labkit, tmp_path):
     assert shown[0] == shown[1] == shown[2]
 
 
+def test_a_csv_needs_no_library_that_measures(tmp_path):
+    """Who asks about points alone is answered at once."""
+    mine = tmp_path / "mine.csv"
+    mine.write_text("workers,throughput\n1,22.3\n2,45.05\n")
+    code = (
+        "import sys; from labkit.cli import main; "
+        f"main(['predict', {str(mine)!r}], standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "numpy" in loaded
+    assert not loaded & {"pydantic", "pandas", "psutil", "labkit.trials", "labkit.campaign"}
+
+
 def test_without_a_run_the_next_step_is_said(labkit, one):
     refused = labkit("predict", "--framework=mxnet", "--model=lstm", "--batch-size=20")
     assert refused.exit_code == 1
@@ -90,6 +106,7 @@ def test_without_a_run_the_next_step_is_said(labkit, one):
         (["predict", "mine.csv", "--reference"], "--reference: only without MINE.CSV"),
         ([*ASKED, "--bandwidth=fast"], "bandwidth: 'fast'; allowed: a number with kbit"),
         ([*ASKED, "--bandwidth=1.2.3Gbit"], "bandwidth: '1.2.3Gbit'"),
+        ([*ASKED, "--launcher=locl"], "did you mean 'local'?"),
         ([*ASKED, "--price=0"], "price: 0.0; allowed: more than 0"),
         ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
         ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),
