@@ -22,6 +22,7 @@ _MODULES = {
     "samples": "labkit.datasets",
     "select": "labkit.figures",
     "show": "labkit.book.show",
+    "simulate": "labkit.simulation",
     "speedup": "labkit.figures",
     "speedups": "labkit.analysis",
     "summarise": "labkit.analysis",

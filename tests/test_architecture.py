@@ -21,7 +21,7 @@ FLOORS = (
     ("replicas",),
     ("datasets",),
     ("trials",),
-    ("provenance", "analysis", "prediction"),
+    ("provenance", "analysis", "prediction", "simulation"),
     ("runs",),
     ("launchers",),
     ("progress",),

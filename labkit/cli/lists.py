@@ -19,8 +19,10 @@ class ListCommand(click.Command):
             if isinstance(param, click.Option) and param.multiple
             for name in param.opts
         }
-        # What stands alone is an argument first, if the command takes any.
-        arguments = sum(isinstance(param, click.Argument) for param in self.params)
+        # What stands alone is an argument first, if the command takes any; one that may be left
+        # out leaves a list what fits into it.
+        taken = [param for param in self.params if isinstance(param, click.Argument)]
+        arguments, needed = len(taken), any(param.required for param in taken)
         spread: list[str] = []
         option, value_missing = "", False
         for word in args:
@@ -33,7 +35,7 @@ class ListCommand(click.Command):
                 value_missing = bool(option) and not given
                 spread += _each(option, value) if option and given else []
                 spread += [] if option else [word]
-            elif option and not arguments:
+            elif option and not (arguments and (needed or not self._fits(option, word))):
                 spread += _each(option, word)
             else:
                 arguments -= not spread or not self._takes_value(spread[-1])
@@ -41,6 +43,15 @@ class ListCommand(click.Command):
         if value_missing:
             spread.append(option)  # click says what is missing
         return super().parse_args(ctx, spread)
+
+    def _fits(self, option: str, word: str) -> bool:
+        """Return whether a word can be a value of an option."""
+        [param] = [p for p in self.params if option in p.opts]
+        try:
+            param.type(word.split(",")[0])
+        except click.BadParameter:
+            return False
+        return True
 
     def _takes_value(self, word: str) -> bool:
         """Return whether a word is an option behind which a value stands."""

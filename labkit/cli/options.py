@@ -60,16 +60,23 @@ def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., 
     text : str
         What the launcher decides, for the help.
     """
-
-    def check(context: click.Context, option: click.Parameter, name: str) -> str:
-        from labkit.campaign import LAUNCHERS
-
-        if name not in LAUNCHERS:
-            known = ", ".join(LAUNCHERS)
-            raise LabkitError(f"launcher: {name!r}{nearest(name, LAUNCHERS)}; allowed: {known}")
-        return name
-
     return click.option(
         "--launcher", default="local", show_default=True, metavar="local|kubernetes",
-        callback=check, help=text,
+        callback=lambda context, option, name: check_launcher(name), help=text,
     )  # fmt: skip
+
+
+def check_launcher(name: str) -> str:
+    """Return the name of a launcher, if there is one of this name.
+
+    Raises
+    ------
+    LabkitError
+        If there is none, with those that there are.
+    """
+    from labkit.campaign import LAUNCHERS
+
+    if name not in LAUNCHERS:
+        known = ", ".join(LAUNCHERS)
+        raise LabkitError(f"launcher: {name!r}{nearest(name, LAUNCHERS)}; allowed: {known}")
+    return name

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
+from labkit.errors import LabkitError
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
+
+UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+"""Before ``bit``, in bits per second."""
+
+MOST = 64
+"""Workers up to which is predicted from one, if not told otherwise."""
+
+WHAT_IF = ("model", "batch_size", "strategy", "servers", "slowdown", "bandwidth", "cores", "price")
+"""Options that need the demands of a step, which MINE.CSV does not have."""
+
+
+def _bandwidth(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Return bits per second from ``1Gbit``, ``200Mbit`` or a plain number of bits."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([kmg]?)(?:bit)?(?:/s|ps)?", text.lower())
+    try:
+        return float(found[1]) * UNITS[found[2]]
+    except (TypeError, ValueError):
+        raise LabkitError(
+            f"bandwidth: {text!r}; allowed: a number with kbit, Mbit or Gbit, such as 1Gbit"
+        ) from None
 
 
 @main.command(
@@ -21,10 +46,16 @@ COLUMNS = ("workers", "throughput", "low", "high", "limit")
 examples:
   labkit predict mine.csv                          up to four times the most measured
   labkit predict mine.csv --until 64 --format csv
-  labkit predict mine.csv --workers 10 25 --efficiency 0.7""",
+  labkit predict mine.csv --workers 10 25 --efficiency 0.7
+  labkit predict --framework mxnet --model lenet5 --batch-size 128 --until 128
+  labkit predict --framework mxnet --model lenet5 --batch-size 128 --reference \\
+      --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05""",
 )
-@click.argument("points", metavar="MINE.CSV", type=click.Path(path_type=Path))
-@click.option("--until", type=int, help="Up to how many.  [default: 4 times the most measured]")
+@click.argument("points", metavar="[MINE.CSV]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--until", type=int,
+    help=f"Up to how many.  [default: 4 times the most measured; without MINE.CSV {MOST}]",
+)  # fmt: skip
 @click.option("--workers", type=int, multiple=True, metavar="NUMBER...", help="For these only.")
 @click.option("--level", default=0.9, show_default=True, help="How often an interval is right.")
 @click.option(
@@ -35,9 +66,29 @@ examples:
     "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
     show_default=True,
 )  # fmt: skip
+@click.option("--framework", help="Without MINE.CSV: from runs of this framework with one worker,")
+@click.option("--model", help="of this model,")
+@click.option("--batch-size", type=int, help="with this batch size.")
+@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option(
+    "--launcher", default="local", show_default=True, metavar="local|kubernetes",
+    help="Where the trials were run.",
+)  # fmt: skip
+@click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
+@click.option("--servers", type=int, help="What if there were so many servers?")
+@click.option("--slowdown", type=float, help="What if computing took so many times longer?")
+@click.option(
+    "--bandwidth", callback=_bandwidth, metavar="1Gbit",
+    help="What if each node's network had this bandwidth?",
+)  # fmt: skip
+@click.option("--cores", type=int, help="What if all shared so many cores?")
+@click.option(
+    "--price", type=float, metavar="PER_HOUR",
+    help="Of a node: say what a pass over the training set costs.",
+)  # fmt: skip
 def predict(
-    points: Path, until: int | None, workers: tuple[int, ...], level: float,
-    efficiency: float | None, file_format: str,
+    points: Path | None, until: int | None, workers: tuple[int, ...], level: float,
+    efficiency: float | None, file_format: str, **options: Any,
 ) -> None:  # fmt: skip
     """Predict the throughput of more workers from a few.
 
@@ -45,29 +96,87 @@ def predict(
     was measured; two are enough, three say much more. The unit of the throughput is yours. The
     intervals grow fast beyond what was measured: where the points show no bend, they say how far
     that can be trusted.
-    """
-    from labkit.prediction import predict
 
-    found = predict(points, until, workers=workers or None, level=level)
+    Without MINE.CSV the trial is simulated, from what its runs with one worker recorded:
+    seconds that a step takes of a worker and of its servers. So it can also be asked what other
+    servers, another network or slower nodes would change. The limit is the station that is
+    busiest: a server, a link, the cores.
+    """
+    price = options["price"]
+    if points:
+        from labkit.prediction import predict
+
+        given = [name for name in ("framework", *WHAT_IF) if options[name] is not None]
+        if given or options["reference"]:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in given or ["reference"])
+            raise click.UsageError(f"{names}: only without MINE.CSV")
+        found = predict(points, until, workers=workers or None, level=level)
+    else:
+        found = _simulated(until, workers, level, options)
     rows = [
         {name: _short(getattr(forecast, name)) for name in COLUMNS} for forecast in found.forecasts
     ]
+    if price is not None:
+        rows = [row | {"cost": _short(found.cost(row["workers"], price))} for row in rows]
     if file_format == "csv":
-        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     elif file_format == "json":
         click.echo(json.dumps(rows, indent=1))
     else:
-        line = "{:>7}  {:>10}  {:>10}  {:>10}  {:>7}  {}".format
-        click.echo(line("workers", "throughput", "low", "high", "speedup", "limit"))
-        for row, forecast in zip(rows, found.forecasts, strict=True):
-            *numbers, limit = row.values()
-            click.echo(line(*numbers, f"{forecast.speedup:.4g}", limit))
+        _print(rows, [forecast.speedup for forecast in found.forecasts])
         click.echo(found.note)
     if efficiency is not None:
         most = found.worth(efficiency)
         click.echo(f"speedup at least {efficiency:g} per worker: up to {most} workers", err=True)
+    if price is not None:
+        best = min(rows, key=lambda row: row["cost"])
+        click.echo(
+            f"a pass over the training set costs least with {best['workers']} workers, "
+            f"{best['cost']:g}", err=True,
+        )  # fmt: skip
+
+
+def _simulated(
+    until: int | None, workers: tuple[int, ...], level: float, options: dict[str, Any]
+) -> Any:
+    """Return forecasts from the runs with one worker that were asked for."""
+    from labkit.cli.options import check_launcher
+    from labkit.cli.results import read_table
+    from labkit.runs.demands import measured
+    from labkit.runs.whatif import what_if
+
+    missing = [name for name in ("framework", "model", "batch_size") if options[name] is None]
+    if missing:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise click.UsageError(f"give MINE.CSV, or {names} of runs with one worker")
+    if workers and until is not None:
+        raise LabkitError("until and workers: give one of them")
+    price = options["price"]
+    if price is not None and not price > 0:
+        raise LabkitError(f"price: {price!r}; allowed: more than 0")
+    most = MOST if until is None else until
+    if most < 1:
+        raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
+    doubled = [2**k for k in range(most.bit_length())]
+    table = read_table("trials", options["reference"], check_launcher(options["launcher"]))
+    names = ("strategy", "servers", "slowdown", "bandwidth", "cores")
+    asked = {name: options[name] for name in names if options[name] is not None}
+    same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
+    found = measured(table, options["framework"], options["model"], options["batch_size"], **same)
+    return what_if(found, workers or [*doubled, most], level, **asked)
+
+
+def _print(rows: list[dict[str, Any]], speedups: list[float]) -> None:
+    """Print a table to look at."""
+    costs = "cost" in rows[0]
+    line = ("{:>7}  {:>10}  {:>10}  {:>10}  {:>7}  " + "{:>10}  " * costs + "{}").format
+    cells = ("workers", "throughput", "low", "high")
+    click.echo(line(*cells, "speedup", *["cost"] * costs, "limit"))
+    for row, speedup in zip(rows, speedups, strict=True):
+        more = [row["cost"]] if costs else []
+        click.echo(line(*(row[cell] for cell in cells), f"{speedup:.4g}", *more, row["limit"]))
 
 
 def _short(value: float | str) -> float | str:

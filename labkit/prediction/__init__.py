@@ -1,5 +1,6 @@
 """From a few measured points to more workers: throughput, intervals, and what limits it."""
 
-from labkit.prediction.predict import Forecast, Prediction, predict
+from labkit.prediction.forecast import Forecast, Forecasts
+from labkit.prediction.predict import Prediction, predict
 
-__all__ = ["Forecast", "Prediction", "predict"]
+__all__ = ["Forecast", "Forecasts", "Prediction", "predict"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
+from labkit.replicas.events import Step, since_barrier
 from labkit.runs.circumstances import code_of, versions_of
+from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
 from labkit.runs.run import Run
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ NUMBERS = (
     "compute_ms",
     "late_share",
     "idle_share",
+    "cpu_variation",
+    "server_cpu_ms_per_update",
     "peak_memory_mb",
     "accuracy",
     "perplexity",
@@ -113,12 +115,13 @@ def _trial(run: Run) -> dict[str, Any]:
 def _numbers(run: Run) -> dict[str, Any]:
     trial, progress = run.trial, run.progress()
     ends = [events[-1] for events in run.workers]
+    steps = sum(end.steps for end in ends)
     numbers: dict[str, Any] = {
         "duration_s": max(p.t[-1] for p in progress),
         "startup_s": run.record["startup_s"],
-        "cpu_ms_per_step": 1000
-        * sum(map(_training_cpu, run.workers))
-        / sum(end.steps for end in ends),
+        "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
+        "cpu_variation": cpu_variation(run.workers),
+        "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
         "peak_memory_mb": max(end.peak_bytes for end in ends) / 2**20,
     }
     if "calibration" in run.record:
@@ -145,12 +148,6 @@ def _numbers(run: Run) -> dict[str, Any]:
             "variation": window.variation,
         }
     return numbers
-
-
-def _training_cpu(events: list[Event]) -> float:
-    """Return the CPU seconds a worker spent between its barrier and its steps' ends."""
-    pairs = itertools.pairwise(e for e in events if isinstance(e, Barrier | Step | Evaluation))
-    return sum(after.cpu - before.cpu for before, after in pairs if isinstance(after, Step))
 
 
 def _steps(run: Run) -> Iterator[dict[str, Any]]:

@@ -35,6 +35,8 @@ class Framework:
         Its trainer.
     package : str
         The distribution that it is installed by; that of its name by default.
+    placement : str
+        Which of several servers keeps which variable: by ``hash`` of its key, or ``round-robin``.
     python : Path
         The interpreter of its environment; labkit's own by default.
     recipe : Path
@@ -51,6 +53,7 @@ class Framework:
     trainer: Path
     recipe: Path
     package: str = ""
+    placement: str = "round-robin"
     python: Path = Path(sys.executable)
 
     @property
@@ -84,6 +87,7 @@ FRAMEWORKS = {
             servers_end_themselves=True,
             trainer=replicas.HERE / "train_mxnet.py",
             recipe=TEMPLATES / "images" / "mxnet",
+            placement="hash",
         ),
     )
 }

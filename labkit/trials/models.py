@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ class Model:
         How figures call it.
     path : Path
         The file.
+    variables : mapping of str to tuple of int
+        Elements of each variable in the order in which a framework has them, by framework; empty
+        where nobody has said so.
 
     Raises
     ------
@@ -45,6 +49,7 @@ class Model:
     name: str
     title: str
     path: Path
+    variables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def named(cls, name: str) -> Model:
@@ -140,11 +145,21 @@ def _mistakes(found: dict[str, Any]) -> list[str]:
     return wrong
 
 
+_LENET5 = (500, 20, 25_000, 50, 400_000, 500, 5_000, 10)
+_EMBEDDING, _SOFTMAX = (2_000_000,), (2_000_000, 10_000)
+
 MODELS = {
-    name: Model(name, title, models.HERE / f"{name}.py")
-    for name, title in (
-        ("lenet5", "CNN"),
-        ("lstm", "RNN"),
+    name: Model(name, title, models.HERE / f"{name}.py", variables)
+    for name, title, variables in (
+        ("lenet5", "CNN", dict.fromkeys(("mxnet", "tensorflow"), _LENET5)),
+        (
+            "lstm",
+            "RNN",
+            {
+                "mxnet": _EMBEDDING + (160_000, 800) * 4 + _SOFTMAX,
+                "tensorflow": _EMBEDDING + (320_000, 800) * 2 + _SOFTMAX,
+            },
+        ),
     )
 }
 """The models that come with labkit, a row each."""

@@ -1,0 +1,98 @@
+"""How far the simulation is from what was measured, and how long it takes.
+
+    python benchmarks/simulation.py [--runs DIRECTORY] [--quick]
+
+From the runs with one worker alone, the throughput of each trial with more is simulated: with a
+core on each node where the machine had enough, with all cores shared where it had not. Measured
+are the published run's tables, or the runs in a directory. Held to a median error of at most 5 %
+with two workers, and to 2 s for 50 workers' 200 steps; the rest is stated, misses included. The
+quick form is the whole, its seconds not judged.
+"""
+
+import statistics
+import time
+from pathlib import Path
+
+import pandas as pd
+from support.script import options, parse, print_machine
+
+from labkit.runs import Store
+from labkit.runs.demands import NoDemands, measured
+from labkit.runs.tables import modernise
+from labkit.settings import REFERENCE
+from labkit.simulation import simulate
+
+LINE = "{:50} {:>9} {:>9} {:>7}  {}".format
+
+
+def trials_of(directory):
+    """Return the table of trials of a directory with runs, or of the published run."""
+    if directory:
+        return Store(directory).results().table
+    return modernise(pd.read_parquet(REFERENCE / "trials.parquet"))
+
+
+def compare(table):
+    """Print each setting with more than one worker; return the errors by number of workers."""
+    errors = {}
+    slowdown = table.slowdown.astype(float).fillna(1.0) if "slowdown" in table else 1.0
+    rows = table.assign(slowdown=slowdown)
+    rows = rows[(rows.workers > 1) & rows.batches_per_second.notna()]
+    asked = ["framework", "model", "batch_size", "strategy", "slowdown"]
+    names = [*asked, "workers", "servers", "oversubscribed", "cores"]
+    print(LINE("trial", "predicted", "measured", "error", "limit"))
+    for key, group in rows.groupby(names):
+        values = dict(zip(names, key, strict=True))
+        workers, cores, slowdown = (values[name] for name in ("workers", "cores", "slowdown"))
+        shared = values["oversubscribed"] or slowdown > 1
+        name = f"{values['framework']} {values['model']}, batch {values['batch_size']}, "
+        name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
+        name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"{workers} workers"
+        try:
+            one = measured(table, **{field: values[field] for field in asked})
+        except NoDemands:
+            print(f"{name}: not measured with one worker")
+            continue
+        answer = simulate(
+            one.system(
+                workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
+                cores=int(cores) if shared else None,
+            )
+        )  # fmt: skip
+        truth = group.batches_per_second.mean()
+        error = answer.throughput / truth - 1
+        errors.setdefault(workers, []).append(abs(error))
+        name += f" on {cores} cores" * bool(shared)
+        print(LINE(name, f"{answer.throughput:.2f}", f"{truth:.2f}", f"{error:+.1%}",
+                   answer.bottleneck))  # fmt: skip
+    return errors
+
+
+def seconds_of_fifty(table):
+    """Return the CPU seconds that 50 workers' 200 steps take to simulate."""
+    system = measured(table, "mxnet", "lenet5", 128).system(50, slowdown=10.0)
+    begin = time.process_time()
+    simulate(system, steps=200)
+    return time.process_time() - begin
+
+
+def main():
+    """Print predictions beside what was measured; 1 if they are worse than they are held to be."""
+    parser = options(__doc__)
+    parser.add_argument("--runs", type=Path, metavar="DIRECTORY", help="such as outputs/runs")
+    args = parse(parser)
+    print_machine()
+    table = trials_of(args.runs)
+    errors = compare(table)
+    for workers, found in sorted(errors.items()):
+        print(
+            f"{workers} workers, {len(found)} settings: error median "
+            f"{statistics.median(found):.1%}, worst {max(found):.1%}"
+        )
+    took = seconds_of_fifty(table)
+    print(f"50 workers, 200 steps each: {took:.2f} s")
+    return bool(statistics.median(errors[2]) > 0.05 or (took > 2 and not args.quick))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Forecasts: what is to be expected of numbers of workers, whoever says so."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labkit.errors import LabkitError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.9
+"""How often a predicted interval is to hold the truth."""
+
+NEARLY_LINEAR = 0.9
+"""From this share of the number of workers on, a speedup counts as not limited."""
+
+NO_LIMIT = "none in sight"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is to be expected of a number of workers.
+
+    Attributes
+    ----------
+    workers : int
+    throughput : float
+        Below and above which the true one is equally likely; in the unit of the points.
+    low, high : float
+        Ends of the interval that holds the true throughput with the stated probability.
+    speedup : float
+        Throughput in that expected of one worker.
+    limit : str
+        What most likely keeps it below the number of workers.
+    """
+
+    workers: int
+    throughput: float
+    low: float
+    high: float
+    speedup: float
+    limit: str
+
+
+@dataclass(frozen=True)
+class Forecasts(abc.ABC):
+    """Forecasts for several numbers of workers.
+
+    Attributes
+    ----------
+    forecasts : tuple of Forecast
+    """
+
+    forecasts: tuple[Forecast, ...]
+
+    @property
+    @abc.abstractmethod
+    def note(self) -> str:
+        """How sure they are, and where they come from, in a sentence."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per number of workers."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(forecast) for forecast in self.forecasts])
+
+    def worth(self, efficiency: float) -> int:
+        """Return the most workers whose speedup is at least this share of their number.
+
+        Parameters
+        ----------
+        efficiency : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        int
+            Of the numbers asked for; 0 if none is worth it.
+
+        Raises
+        ------
+        LabkitError
+            If the efficiency is not between 0 and 1.
+        """
+        if not 0 < efficiency <= 1:
+            raise LabkitError(f"efficiency: {efficiency!r}; allowed: above 0, at most 1")
+        enough = [f.workers for f in self.forecasts if f.speedup >= efficiency * f.workers]
+        return max(enough, default=0)
+
+    def __repr__(self) -> str:
+        return f"{self.table.to_string(index=False, float_format='{:.4g}'.format)}\n{self.note}"
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(index=False, float_format="{:.4g}".format)
+        return f"{table}<p>{self.note}</p>"

@@ -1,0 +1,60 @@
+"""What CPU time a run's replicas say that they took: of workers per step, of servers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from labkit.replicas.events import Barrier, Evaluation, Event, Ready, Step
+from labkit.replicas.loop import WARM_UP_STEPS
+from labkit.runs.run import Run
+
+
+def training_cpu(events: Sequence[Event]) -> float:
+    """Return the CPU seconds a worker spent between its barrier and its steps' ends."""
+    return sum(seconds for seconds, _ in _spent(events))
+
+
+def cpu_variation(workers: Sequence[Sequence[Event]]) -> float:
+    """Return the coefficient of variation of the CPU time of a worker's steps.
+
+    From the differences of neighbouring means over some steps each, so that a machine that grows
+    slower counts for little; NaN if no worker reported twice.
+    """
+    squares, windows, means = 0.0, 0, []
+    for events in workers:
+        found = [(seconds / steps, steps) for seconds, steps in _spent(events) if steps]
+        means += [mean for mean, _ in found]
+        for (one, n), (other, m) in itertools.pairwise(found):
+            # The variance of a single step, of which means over n and m steps show 1/n + 1/m.
+            squares += (one - other) ** 2 / (1 / n + 1 / m)
+            windows += 1
+    return float(np.sqrt(squares / windows) / np.mean(means)) if windows else math.nan
+
+
+def server_cpu(run: Run) -> float:
+    """Return the CPU seconds of all servers while the workers trained; NaN if there are none.
+
+    Those of the warm-up, whose steps take the same path, are left out in proportion.
+    """
+    count = run.trial.replicas.get("server", 0)
+    if not count:
+        return math.nan
+    spent = 0.0
+    for index in range(count):
+        events = run.events("server", index)
+        ready = next(event for event in events if isinstance(event, Ready))
+        spent += events[-1].cpu - ready.cpu
+    steps = run.trial.total_steps
+    return spent * steps / (steps + WARM_UP_STEPS)
+
+
+def _spent(events: Sequence[Event]) -> Iterator[tuple[float, int]]:
+    """Yield the CPU seconds and the number of steps between the reports of a worker."""
+    marks = [event for event in events if isinstance(event, Barrier | Step | Evaluation)]
+    for before, after in itertools.pairwise(marks):
+        if isinstance(after, Step):
+            yield after.cpu - before.cpu, after.steps - getattr(before, "steps", 0)

@@ -1,0 +1,195 @@
+"""What a step demands, from the rows of a table of trials: what a model of a trial is fed with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labkit.analysis.scaling import CIRCUMSTANCES, settled
+from labkit.errors import LabkitError
+from labkit.simulation import Demands, System
+from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLOAT = 4
+"""Bytes of an element of a variable."""
+
+
+class NoDemands(LabkitError):
+    """No run from which the demands of a step could be taken."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What runs with one worker say of a step.
+
+    Attributes
+    ----------
+    framework, model : str
+    demands : Demands
+        Means over the repeats.
+    rates : tuple of float
+        Batches per second of each repeat.
+    samples_per_epoch : int
+    batch_size : int
+    circumstances : dict
+        Where and with what they were run.
+    sizes_known : bool
+        Whether the bytes of the variables are the model's own.
+    """
+
+    framework: str
+    model: str
+    demands: Demands
+    rates: tuple[float, ...]
+    samples_per_epoch: int
+    batch_size: int
+    circumstances: dict[str, Any]
+    sizes_known: bool
+
+    def system(self, workers: int, servers: int | None = None, **values: Any) -> System:
+        """Return a trial with these demands, its servers as the framework has them by default.
+
+        Parameters
+        ----------
+        workers : int
+        servers : int, optional
+        **values
+            Further attributes of `System`.
+
+        Raises
+        ------
+        LabkitError
+            If there can be no such system, or the sizes that a bandwidth needs are not known.
+        """
+        row = FRAMEWORKS[self.framework]
+        if servers is None:
+            servers = workers if row.servers_per_worker else 1
+        if values.get("bandwidth") and not self.sizes_known:
+            raise LabkitError(
+                f"bandwidth: how large the variables of {self.model} are is not known here; "
+                f"leave it out, or take one of {', '.join(MODELS)}"
+            )
+        return System(
+            self.demands, workers, servers, placement=row.placement,
+            beside=row.servers_per_worker and servers == workers, **values,
+        )  # fmt: skip
+
+
+def measured(
+    table: pd.DataFrame,
+    framework: str,
+    model: str,
+    batch_size: int,
+    strategy: str = "async-ps",
+    slowdown: float = 1.0,
+) -> Measured:
+    """Return what the runs with one worker of a table say of a step.
+
+    Taken are those with parameter servers that kept nobody waiting for a core: on one machine,
+    with one code and the same versions, where there are several the last ones. Those of the
+    strategy and with the slowdown that are asked for come first, then those of the other strategy
+    and those without a slowdown.
+
+    A worker's CPU time is that of computing and of its part in pushing and pulling; the
+    calibration of a slow node or a ``single`` run of the same tells the two apart, without them
+    all counts as computing. Where a table does not say what the servers took, it is the rest of
+    the step's time.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per trial.
+    framework, model : str
+    batch_size : int
+    strategy : str
+    slowdown : float
+
+    Returns
+    -------
+    Measured
+
+    Raises
+    ------
+    NoDemands
+        If there are none; it says which trial would do.
+    """
+    rows = table[
+        (table["framework"] == framework)
+        & (table["model"] == model)
+        & (table["batch_size"] == batch_size)
+        & (table["workers"] == 1)
+        & table["batches_per_second"].notna()
+    ]
+    for name in ("threads", "slowdown"):
+        rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
+    rows = rows[rows["threads"] == 1]
+    served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
+    at_once = served["slowdown"] == slowdown
+    served = served[at_once if at_once.any() else served["slowdown"] == 1]
+    same = served["strategy"] == strategy
+    served = served[same] if same.any() else served
+    if served.empty:
+        raise NoDemands(
+            f"no run of {framework} {model} at batch size {batch_size} with one worker and its "
+            "server has been measured, so there is nothing to predict from. First:\n"
+            f"  labkit run --framework {framework} --model {model} --batch-size {batch_size} "
+            "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
+        )
+    served, where = _last(settled(served))
+    alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1)]
+    for name, value in where.items():
+        alone = alone[alone[name] == value]
+    wall = 1 / served["batches_per_second"].mean()
+    cpu = served["cpu_ms_per_step"].mean() / 1000
+    compute = _mean(served, "compute_ms") / 1000
+    if math.isnan(compute):
+        compute = _mean(alone, "cpu_ms_per_step") / 1000
+    compute = float(np.fmin(compute, cpu))
+    # Of the step's time, what is left for the servers.
+    left = wall - cpu - (served["slowdown"].iloc[0] - 1) * compute
+    server = _mean(served, "server_cpu_ms_per_update") / 1000
+    if math.isnan(server) or _on_one_core(served, framework):
+        # On the worker's own core it cannot have taken more: the rest was before the clock began.
+        server = float(np.fmin(server, max(0.0, left)))
+    sizes = MODELS[model].variables.get(framework) if model in MODELS else None
+    demands = Demands(
+        compute=compute,
+        client=cpu - compute,
+        server=server,
+        variables=tuple(FLOAT * size for size in sizes or (1,)),
+        latency=max(0.0, left - server),
+        hidden=min(max(0.0, server - left), server),
+        compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
+    )
+    return Measured(
+        framework, model, demands, tuple(served["batches_per_second"]),
+        int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None,
+    )  # fmt: skip
+
+
+def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:
+    """Whether each server shared a core with its worker, as those of one machine do."""
+    local = "launcher" not in rows or (rows["launcher"] == "local").all()
+    return bool(local and FRAMEWORKS[framework].servers_per_worker)
+
+
+def _mean(rows: pd.DataFrame, column: str) -> float:
+    """Return the mean of a column, NaN where an earlier version had none."""
+    return float(rows[column].mean()) if column in rows else math.nan
+
+
+def _last(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the rows of the circumstances that were there last, and what these are."""
+    names = [name for name in CIRCUMSTANCES if name in rows]
+    last = rows.sort_values("started").iloc[-1] if "started" in rows else rows.iloc[-1]
+    where = {name: last[name] for name in names}
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    return rows, where

@@ -1,0 +1,155 @@
+"""What if there were more workers, other servers, another network: simulated from one worker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from labkit.errors import LabkitError
+from labkit.prediction.forecast import LEVEL, NEARLY_LINEAR, NO_LIMIT, Forecast, Forecasts
+from labkit.prediction.mixture import DISCREPANCY
+from labkit.runs.demands import Measured
+from labkit.simulation import Answer, simulate
+
+UPDATES = 2000
+"""Of the weights, by all workers together, in a simulation."""
+
+LEAST_STEPS = 20
+"""Of each worker in it."""
+
+ALONE = 0.05
+"""How far, relatively, a single run without repeats may be from the next."""
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf(Forecasts):
+    """Forecasts from what one worker demands.
+
+    Attributes
+    ----------
+    forecasts : tuple of Forecast
+    measured : Measured
+    asked : mapping of str to value
+        The attributes of `System` that were asked about, beside the number of workers.
+    level : float
+        How often the intervals are to hold the truth.
+    """
+
+    measured: Measured
+    asked: Mapping[str, Any]
+    level: float
+
+    @property
+    def note(self) -> str:
+        """Where they come from, in a sentence."""
+        rates, where = self.measured.rates, self.measured.circumstances
+        runs = f"{len(rates)} runs" if len(rates) > 1 else "one run"
+        machine = f" on {where['host']} ({where['cpu_model']})" if "host" in where else ""
+        return (
+            f"{self.level:.0%} intervals, simulated from {runs} of one worker{machine}, "
+            f"{sum(rates) / len(rates):.4g} batches/s."
+        )
+
+    def worth(self, efficiency: float) -> int:
+        """Return the most workers whose speedup is at least this share of their number.
+
+        Looked for between the numbers asked for, too.
+        """
+        low = super().worth(efficiency)
+        more = [f.workers for f in self.forecasts if f.workers > low]
+        if not (low and more):
+            return low
+        high = min(more)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._forecast(middle).speedup >= efficiency * middle:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def cost(self, workers: int, price: float) -> float:
+        """Return what a pass of all workers together over the training set costs.
+
+        Parameters
+        ----------
+        workers : int
+            One of those that were asked for.
+        price : float
+            Of a node for an hour. Servers that are not beside workers have nodes of their own.
+        """
+        forecast = next(f for f in self.forecasts if f.workers == workers)
+        system = self.measured.system(workers, **self.asked)
+        nodes = workers + (0 if system.beside else system.servers)
+        batches = self.measured.samples_per_epoch / self.measured.batch_size
+        return price * nodes * batches / forecast.throughput / 3600
+
+    def _forecast(self, workers: int) -> Forecast:
+        answer = self._simulated(workers)
+        speedup = answer.throughput / self._one
+        spread = math.exp(self._margin(workers))
+        return Forecast(
+            workers, answer.throughput, answer.throughput / spread, answer.throughput * spread,
+            speedup, NO_LIMIT if speedup >= NEARLY_LINEAR * workers else answer.bottleneck,
+        )  # fmt: skip
+
+    @cached_property
+    def _one(self) -> float:
+        return self._simulated(1).throughput
+
+    def _simulated(self, workers: int) -> Answer:
+        system = self.measured.system(workers, **self.asked)
+        return simulate(system, steps=max(UPDATES // workers, LEAST_STEPS))
+
+    def _margin(self, workers: int) -> float:
+        """Return half the width of the logarithm's interval: of repeats, and of the model."""
+        tail = (1 + self.level) / 2
+        normal = stats.norm.ppf(tail)
+        logs, n = np.log(self.measured.rates), len(self.measured.rates)
+        repeats = normal * ALONE
+        if n > 1:
+            repeats = stats.t.ppf(tail, n - 1) * logs.std(ddof=1)
+        model = normal * DISCREPANCY * math.log2(workers)
+        return math.hypot(repeats * math.sqrt(1 + 1 / n), model)
+
+
+def what_if(
+    measured: Measured, workers: Iterable[int], level: float = LEVEL, **asked: Any
+) -> WhatIf:
+    """Predict throughput on machines that nobody has at hand, from runs with one worker.
+
+    Parameters
+    ----------
+    measured : Measured
+        What they say of a step.
+    workers : iterable of int
+        For which numbers.
+    level : float
+        How often the intervals are to hold the truth: they have the spread of the repeats in
+        them, and 3 % per doubling for what the model does not know.
+    **asked
+        Further attributes of `System`: ``servers``, ``strategy``, ``slowdown``, ``bandwidth``,
+        ``cores``.
+
+    Returns
+    -------
+    WhatIf
+
+    Raises
+    ------
+    LabkitError
+        If a value cannot be used.
+    """
+    wanted = sorted(set(workers))
+    if not wanted or wanted[0] < 1:
+        raise LabkitError(f"workers: {wanted}; allowed: numbers from 1 on")
+    if not 0 < level < 1:
+        raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+    found = WhatIf((), measured, asked, level)
+    return replace(found, forecasts=tuple(found._forecast(n) for n in wanted))

@@ -1,0 +1,140 @@
+"""The same without chance: mean value analysis, and the expected maximum of compute times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate, stats
+
+from labkit.errors import LabkitError
+from labkit.simulation.answer import Answer
+from labkit.simulation.simulate import NEGLIGIBLE
+from labkit.simulation.system import System
+
+Array = NDArray[np.float64]
+
+
+def analyse(system: System) -> Answer:
+    """Return what a closed queueing network says of a trial.
+
+    With ``async-ps`` the workers are its customers. Computing and all else that a worker does
+    alone is a delay; each server, and each direction of its link, is a queue. Exact where times of
+    service are exponential, there is one server, and the network takes no time: then it is mean
+    value analysis as M. Reiser and S. S. Lavenberg have it ("Mean-value analysis of closed
+    multichain queuing networks", J. ACM 27, 1980). Of several servers, which work at the same
+    time, the one that takes longest counts.
+
+    With ``sync-ps`` a step is the time until the slowest worker's gradient has been served, each
+    worker computing as long as is to be expected of the first, second, ... of so many.
+
+    Parameters
+    ----------
+    system : System
+        With a core on each node; a server beside a worker is taken to have one of its own.
+
+    Returns
+    -------
+    Answer
+
+    Raises
+    ------
+    LabkitError
+        If its processes share cores, which only `simulate` knows.
+    """
+    if system.cores is not None:
+        raise LabkitError(
+            f"cores: {system.cores} that all share; the analysis knows a core on each node alone. "
+            "simulate() knows both"
+        )
+    found, alone = (
+        (_mean_values if each.strategy == "async-ps" else _in_step)(each)
+        for each in (system, system.alone)
+    )
+    throughput, stations = found
+    n = system.workers if system.strategy == "async-ps" else 1
+    return Answer(throughput, throughput / alone[0], stations, {n - 1: 1.0})
+
+
+def expected_maximum(mean: float, cv: float, count: int) -> float:
+    """Return the expected longest of several independent times of a gamma distribution.
+
+    Parameters
+    ----------
+    mean, cv : float
+        Of each: its mean, and its coefficient of variation.
+    count : int
+        How many there are.
+    """
+    if not mean or cv < NEGLIGIBLE:
+        return mean
+    times = stats.gamma(1 / cv**2, scale=mean * cv**2)
+    most = float(times.isf(1e-12 / count))
+    # The integral of the probability that the longest one takes longer.
+    points = [mean, float(times.ppf(0.5 ** (1 / count)))]
+    return integrate.quad(
+        lambda t: -np.expm1(count * times.logcdf(t)), 0, most, points=points, limit=200
+    )[0]
+
+
+def _passing(system: System) -> Array:
+    """Return the seconds for which each server's bytes keep a link busy, one way."""
+    sizes, _ = system.placed()
+    # A server beside one of the workers needs no link to that one.
+    remote = 1 - 1 / system.workers if system.beside else 1.0
+    return 8 * sizes * remote / (system.bandwidth or np.inf)
+
+
+def _alone(system: System) -> float:
+    """Return the seconds, beside computing, in which a worker is in nobody's way."""
+    demands = system.demands
+    return demands.client + demands.latency - demands.hidden
+
+
+def _mean_values(system: System) -> tuple[float, dict[str, float]]:
+    _, shares = system.placed()
+    passing = _passing(system)
+    # Of each server: the link to it, itself, the link from it.
+    service = np.stack([passing, system.demands.server * shares, passing])
+    # The worker's own link passes the messages of all servers, one after the other.
+    others = 2 * (passing.sum() - passing.max())
+    delay = system.slowdown * system.demands.compute + _alone(system) + others
+    queue = np.zeros_like(service)
+    for customers in range(1, system.workers + 1):
+        residence = service * (1 + queue)
+        throughput = customers / (delay + residence.sum(axis=0).max())
+        queue = throughput * residence
+    return float(throughput), _stations(system, throughput * service)
+
+
+def _in_step(system: System) -> tuple[float, dict[str, float]]:
+    demands, n = system.demands, system.workers
+    _, shares = system.placed()
+    service = demands.server * shares
+    passing = _passing(system)
+    compute = system.slowdown * demands.compute
+    cv = 0.0 if system.slowdown > 1 else demands.compute_cv
+    # Blom's ranks for all but the last (G. Blom, "Statistical estimates", 1958).
+    ranks = (np.arange(1, n) - 0.375) / (n + 0.25)
+    arrival = np.append(_quantiles(compute, cv, ranks), expected_maximum(compute, cv, n))
+    # From the k-th arrival on, those that come then are still to be served.
+    step = (arrival + np.arange(n, 0, -1) * service.max()).max() + _alone(system)
+    # A server's link passes the messages of all workers, a worker's own those of all servers.
+    step += 2 * max(passing.sum(), n * passing.max())
+    throughput = n / step
+    return float(throughput), _stations(system, throughput * np.stack([passing, service, passing]))
+
+
+def _quantiles(mean: float, cv: float, ranks: Array) -> Array:
+    if not mean or cv < NEGLIGIBLE:
+        return np.full(len(ranks), mean)
+    return stats.gamma.ppf(ranks, 1 / cv**2, scale=mean * cv**2)
+
+
+def _stations(system: System, busy: Array) -> dict[str, float]:
+    """Name the share of the time in which each station is busy."""
+    first = "node" if system.beside else "server"
+    found = {f"server {s}": float(share) for s, share in enumerate(busy[1])}
+    if system.bandwidth is not None:
+        for way, shares in zip(("to", "from"), busy[::2], strict=True):
+            found |= {f"link {way} {first} {s}": float(u) for s, u in enumerate(shares)}
+    return found

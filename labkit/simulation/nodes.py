@@ -1,0 +1,96 @@
+"""The machines of a system: cores, links and servers, and what passes between nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
+from labkit.simulation.system import System
+
+
+class Server:
+    """Serves requests one after the other, in the order in which they come."""
+
+    def __init__(self, clock: Clock, core: Cores | OwnCore) -> None:
+        self.clock, self.core = clock, core
+        self.waiting: deque[Any] = deque()
+        self.updates = 0
+        self._used = self._since = 0.0
+
+    def begin(self) -> None:
+        """Note that there is something to do again."""
+        self._since = self.clock.now
+
+    def end(self) -> None:
+        """Note that nothing is left to do."""
+        self._used += self.clock.now - self._since
+
+    def busy(self) -> float:
+        """Return for how many seconds it has had something to do until now."""
+        return self._used + (self.clock.now - self._since if self.waiting else 0.0)
+
+
+class Nodes:
+    """The machines: those of workers come first, then those of servers, if they have their own.
+
+    Parameters
+    ----------
+    system : System
+    clock : Clock
+
+    Attributes
+    ----------
+    cores : list of Cores or OwnCore
+        Of each node.
+    servers : list of Server
+    """
+
+    def __init__(self, system: System, clock: Clock) -> None:
+        self.system = system
+        count = system.workers + (0 if system.beside else system.servers)
+        self.shared: list[Cores] = []
+        if system.beside and (system.cores is None or system.slowdown == 1):
+            # Worker and server of a node are held to a core; of too few, to each in turn.
+            cores = [Cores(clock, 1) for _ in range(system.cores or count)]
+            self.cores = [cores[node % len(cores)] for node in range(count)]
+        elif system.cores is not None:
+            cores = [Cores(clock, system.cores)]
+            self.cores = cores * count
+        else:
+            self.cores = [OwnCore(clock)] * count
+        if system.cores is not None:
+            self.shared = cores
+        self.out = [Link(clock, system.bandwidth) for _ in range(count)]
+        self.into = [Link(clock, system.bandwidth) for _ in range(count)]
+        self.first = 0 if system.beside else system.workers
+        self.servers = [Server(clock, self.cores[self.node(s)]) for s in range(system.servers)]
+
+    def node(self, server: int) -> int:
+        """Return the node of a server; that of a worker has the worker's number."""
+        return self.first + server
+
+    def send(self, sender: int, receiver: int, size: float, done: Done, what: Any) -> None:
+        """Let a message pass from node to node, then call `done` with `what`."""
+        if self.system.bandwidth is None or sender == receiver:
+            done(what)
+        else:
+            self.out[sender].send(size, self.into[receiver], done, what)
+
+    def busy(self) -> dict[str, float]:
+        """Return for how many seconds each shared station has been busy until now."""
+        found = {}
+        if self.shared:
+            found["cores"] = sum(core.busy() for core in self.shared) / len(self.shared)
+        found |= {f"server {s}": server.busy() for s, server in enumerate(self.servers)}
+        if self.system.bandwidth is not None:
+            for way, links in (("from", self.out), ("to", self.into)):
+                found |= {
+                    f"link {way} {self._name(n)}": link.busy() for n, link in enumerate(links)
+                }
+        return found
+
+    def _name(self, node: int) -> str:
+        if node >= self.system.workers:
+            return f"server {node - self.first}"
+        return f"{'node' if self.system.beside else 'worker'} {node}"

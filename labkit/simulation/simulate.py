@@ -1,0 +1,231 @@
+"""A trial as discrete events: each step of each worker goes through its stations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from labkit.errors import LabkitError
+from labkit.simulation.answer import Answer
+from labkit.simulation.nodes import Nodes, Server
+from labkit.simulation.stations import Clock
+from labkit.simulation.system import System
+
+STEPS = 200
+SEED = 1
+
+WARM_UP = 0.1
+"""Share of a worker's steps that is left out: all begin at the same moment."""
+
+
+NEGLIGIBLE = 1e-6
+"""A coefficient of variation below which times do not scatter."""
+
+
+def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
+    """Simulate a trial on its machines.
+
+    A worker computes, pushes its gradients, and goes on when it has all weights. Each server
+    serves one worker after the other; servers work at the same time. Cores are shared evenly by
+    the processes on them (processor sharing); a node's link passes one message after the other in
+    each direction. With ``sync-ps`` no server answers before it has served all workers.
+
+    Parameters
+    ----------
+    system : System
+    steps : int
+        Of each worker; the more, the less the answer depends on chance.
+    seed : int
+        The same one gives the same answer.
+
+    Returns
+    -------
+    Answer
+
+    Raises
+    ------
+    LabkitError
+        If there are fewer than 2 steps.
+
+    Examples
+    --------
+    >>> from labkit.simulation import Demands, System
+    >>> lenet = Demands(compute=0.116, server=0.0077, variables=(2_000, 100_000, 1_600_000))
+    >>> answer = simulate(System(lenet, workers=50, slowdown=10))
+    >>> answer.bottleneck
+    'no single station'
+    """
+    if steps < 2:
+        raise LabkitError(f"steps: {steps!r}; allowed: 2 or more")
+    trial = _Trial(system, steps, seed)
+    throughput = alone = trial.throughput()
+    if system != system.alone:
+        alone = _Trial(system.alone, steps, seed).throughput()
+    total = sum(trial.staleness.values())
+    return Answer(
+        throughput,
+        throughput / alone,
+        trial.utilisation(),
+        {updates: n / total for updates, n in sorted(trial.staleness.items())},
+        trial.late / trial.gradients,
+    )
+
+
+def _scatter(random: np.random.Generator, mean: float, cv: float, shape: tuple[int, ...]):
+    """Return times of a gamma distribution, which has any spread and is never negative.
+
+    Their own mean is made exactly that which was asked for, so that less depends on chance.
+    """
+    if not mean or cv < NEGLIGIBLE:
+        return np.full(shape, mean)
+    times = random.gamma(1 / cv**2, 1.0, shape)
+    return times * (mean / times.mean())
+
+
+class _Trial:
+    """One run of the model.
+
+    Attributes
+    ----------
+    ends : list of list of float
+        When each worker ended its steps.
+    staleness : dict of int to float
+        Bytes of gradients by the updates that others had made meanwhile.
+    gradients, late : int
+        That were computed, and of these that took longer than their stretched time.
+    """
+
+    def __init__(self, system: System, steps: int, seed: int) -> None:
+        self.system, self.steps = system, steps
+        demands, n = system.demands, system.workers
+        random = np.random.default_rng(seed)
+        self.clock = Clock()
+        self.nodes = Nodes(system, self.clock)
+        sizes, shares = system.placed()
+        used = np.flatnonzero(sizes)
+        self.visits = [(int(s), float(sizes[s])) for s in used]
+        work = _scatter(random, 1.0, demands.server_cv, (n, steps, len(used)))
+        self.work = (work * demands.server * shares[used]).tolist()
+        self.compute = _scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
+        self.hidden = demands.hidden / demands.server if demands.server else 0.0
+        self.stretched = system.slowdown * demands.compute if system.slowdown > 1 else 0.0
+        self.begun = [0.0] * n
+        self.open = [0] * n
+        self.seen = [[0] * system.servers for _ in range(n)]
+        self.held: list[list[int]] = [[] for _ in range(system.servers)]
+        self.ends: list[list[float]] = [[] for _ in range(n)]
+        self.staleness: dict[int, float] = defaultdict(float)
+        self.gradients = self.late = 0
+        self.warm_up = max(1, int(WARM_UP * steps))
+        self.cold = n
+        self.marks: list[tuple[float, dict[str, float]]] = []
+
+    # A worker's step, in the order of its events.
+
+    def _begin(self, worker: int) -> None:
+        self.begun[worker] = self.clock.now
+        seconds = self.compute[worker][len(self.ends[worker])]
+        self.nodes.cores[worker].run(seconds, self._computed, worker)
+
+    def _computed(self, worker: int) -> None:
+        self.gradients += 1
+        until = self.begun[worker] + self.stretched
+        if self.stretched and self.clock.now > until * (1 + 1e-12):
+            self.late += 1
+        self.clock.at(max(until, self.clock.now), self._stretched, worker)
+
+    def _stretched(self, worker: int) -> None:
+        self.nodes.cores[worker].run(self.system.demands.client / 2, self._push, worker)
+
+    def _push(self, worker: int) -> None:
+        self.open[worker] = len(self.visits)
+        for visit, (server, size) in enumerate(self.visits):
+            self.nodes.send(worker, self.nodes.node(server), size, self._arrive, (worker, visit))
+
+    def _arrive(self, request: tuple[int, int]) -> None:
+        worker, visit = request
+        server = self.nodes.servers[self.visits[visit][0]]
+        server.waiting.append(request)
+        if len(server.waiting) == 1:
+            server.begin()
+            self._serve(server)
+
+    def _serve(self, server: Server) -> None:
+        worker, visit = server.waiting[0]
+        seconds = self.work[worker][len(self.ends[worker])][visit]
+        server.core.run(seconds * (1 - self.hidden), self._apply, server)
+
+    def _apply(self, server: Server) -> None:
+        """Update the weights, and answer; what is hidden is done after that."""
+        worker, visit = server.waiting[0]
+        number, size = self.visits[visit]
+        seconds = self.work[worker][len(self.ends[worker])][visit] * self.hidden
+        if self.system.strategy == "async-ps":
+            self.staleness[server.updates - self.seen[worker][number]] += size
+            server.updates += 1
+            self.seen[worker][number] = server.updates
+            self._answer(number, worker, size)
+        else:
+            self.staleness[0] += size
+            self.held[number].append(worker)
+            if len(self.held[number]) == self.system.workers:
+                together, self.held[number] = self.held[number], []
+                for each in together:
+                    self._answer(number, each, size)
+        if seconds:
+            server.core.run(seconds, self._served, server)
+        else:
+            self._served(server)
+
+    def _served(self, server: Server) -> None:
+        server.waiting.popleft()
+        if server.waiting:
+            self._serve(server)
+        else:
+            server.end()
+
+    def _answer(self, server: int, worker: int, size: float) -> None:
+        self.nodes.send(self.nodes.node(server), worker, size, self._pulled, worker)
+
+    def _pulled(self, worker: int) -> None:
+        self.open[worker] -= 1
+        if not self.open[worker]:
+            self.clock.at(self.clock.now + self.system.demands.latency, self._receive, worker)
+
+    def _receive(self, worker: int) -> None:
+        self.nodes.cores[worker].run(self.system.demands.client / 2, self._end, worker)
+
+    def _end(self, worker: int) -> None:
+        ends = self.ends[worker]
+        ends.append(self.clock.now)
+        if len(ends) == self.warm_up:
+            self.cold -= 1
+            if not self.cold:
+                self.staleness.clear()
+                self._mark()
+        if len(ends) < self.steps:
+            self._begin(worker)
+        else:
+            self._mark()
+            self.clock.running = False
+
+    # What is seen of it: from the last worker's warm-up to the first one's last step.
+
+    def _mark(self) -> None:
+        """Note the time, and for how long each station has been busy until now."""
+        self.marks.append((self.clock.now, self.nodes.busy()))
+
+    def throughput(self) -> float:
+        """Let the trial run, and return steps per second of all workers together."""
+        self._mark()
+        for worker in range(self.system.workers):
+            self._begin(worker)
+        self.clock.run()
+        (begin, _), (end, _) = self.marks[-2:]
+        return sum(begin < time <= end for times in self.ends for time in times) / (end - begin)
+
+    def utilisation(self) -> dict[str, float]:
+        """Return the share of the time in which each shared station was busy."""
+        (begin, before), (end, after) = self.marks[-2:]
+        return {name: (after[name] - before[name]) / (end - begin) for name in after}

@@ -1,0 +1,137 @@
+"""A clock of events, and what is shared between processes: cores and links."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any
+
+Done = Callable[[Any], None]
+
+
+class Clock:
+    """The time of a simulation, and what is to happen at which time.
+
+    Own instead of SimPy's: with a generator and a request object per service, 50 workers' 200
+    steps took it 2.6 s with 8 services a step and 17 s with 50.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.running = True
+        self._events: list[tuple[float, int, Done, Any]] = []
+        self._count = 0
+
+    def at(self, time: float, done: Done, what: Any) -> None:
+        """Call `done` with `what` at a time; what is due at once, in the order of these calls."""
+        self._count += 1
+        heapq.heappush(self._events, (time, self._count, done, what))
+
+    def run(self) -> None:
+        """Let time pass until nothing is left to happen, or `running` is no longer true."""
+        events, pop = self._events, heapq.heappop
+        while events and self.running:
+            self.now, _, done, what = pop(events)
+            done(what)
+
+
+class OwnCore:
+    """A core that one process has for itself."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def run(self, seconds: float, done: Done, what: Any) -> None:
+        """Compute for some seconds, then call `done` with `what`."""
+        if seconds:
+            self.clock.at(self.clock.now + seconds, done, what)
+        else:
+            done(what)
+
+
+class Cores:
+    """Cores that processes share evenly, none getting more than one (processor sharing).
+
+    Kept is how much each process has been given since the beginning: with that as the clock, they
+    finish in the order of what it shows when they have enough.
+    """
+
+    def __init__(self, clock: Clock, count: int) -> None:
+        self.clock, self.count = clock, count
+        self._used = 0.0
+        self._given, self._since, self._rate = 0.0, 0.0, 1.0
+        self._jobs: list[tuple[float, int, Done, Any]] = []
+        self._number = 0
+        self._due = 0
+
+    def run(self, seconds: float, done: Done, what: Any) -> None:
+        """Compute for some seconds of CPU time, then call `done` with `what`."""
+        if not seconds:
+            done(what)
+            return
+        self._settle()
+        self._number += 1
+        heapq.heappush(self._jobs, (self._given + seconds, self._number, done, what))
+        self._schedule()
+
+    def busy(self) -> float:
+        """Return for how many seconds they have been busy until now, on average."""
+        self._settle()
+        return self._used / self.count
+
+    def _settle(self) -> None:
+        """Count what has been given until now."""
+        now = self.clock.now
+        passed = now - self._since
+        self._since = now
+        self._given += passed * self._rate
+        self._used += passed * min(len(self._jobs), self.count)
+
+    def _schedule(self) -> None:
+        jobs = self._jobs
+        if jobs:
+            self._rate = min(1.0, self.count / len(jobs))
+            self._due += 1  # whatever was scheduled before is no longer true
+            left = max(jobs[0][0] - self._given, 0.0)
+            self.clock.at(self._since + left / self._rate, self._finish, self._due)
+
+    def _finish(self, due: int) -> None:
+        if due == self._due:
+            self._settle()
+            _, _, done, what = heapq.heappop(self._jobs)
+            self._schedule()
+            done(what)
+
+
+class Link:
+    """One direction of a node's network: messages pass one after the other."""
+
+    def __init__(self, clock: Clock, bandwidth: float | None) -> None:
+        self.clock = clock
+        self.seconds_per_byte = 8 / (bandwidth or math.inf)
+        self._used = self._free = 0.0
+
+    def send(self, size: float, into: Link, done: Done, what: Any) -> None:
+        """Pass a message of some bytes on to another link, then call `done` with `what`.
+
+        Its first byte is on that link when it is on this one.
+        """
+        self.clock.at(self._take(size), into._receive, (size, done, what))
+
+    def _receive(self, message: tuple[float, Done, Any]) -> None:
+        size, done, what = message
+        self._take(size)
+        self.clock.at(self._free, done, what)
+
+    def _take(self, size: float) -> float:
+        """Return when the link begins to pass a message."""
+        begin = max(self._free, self.clock.now)
+        seconds = size * self.seconds_per_byte
+        self._free = begin + seconds
+        self._used += seconds
+        return begin
+
+    def busy(self) -> float:
+        """Return for how many seconds messages have been passing until now."""
+        return self._used - max(self._free - self.clock.now, 0.0)

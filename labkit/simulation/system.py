@@ -1,0 +1,142 @@
+"""What is modelled: what a step demands, and the machines that it demands it of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.errors import LabkitError, nearest
+from labkit.simulation.placement import PLACEMENTS
+
+STRATEGIES = ("async-ps", "sync-ps")
+
+KEY_BYTES = 300_000
+"""Bytes as which it counts, in a server's work, that it is one more key.
+
+In MXNet on real cores a server spent 0.63 ms on a key of few weights and 3.85 ms on LeNet-5's of
+1.6 MB (ten workers, a key each on eight of ten servers), so 0.6 ms a key and 2 ns a byte.
+"""
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What one step of a worker demands, as a trial with one worker measures it.
+
+    Attributes
+    ----------
+    compute : float
+        Seconds of CPU that the gradient takes.
+    client : float
+        Seconds of CPU in which the worker sends gradients and receives weights.
+    server : float
+        Seconds of CPU in which all servers together apply the gradient and answer.
+    variables : tuple of int
+        Bytes of each variable, in the order in which the framework places them.
+    latency : float
+        Seconds in which a lone worker waits although nothing works.
+    hidden : float
+        Seconds of `server` that go on while the worker does, after it has been answered.
+    compute_cv, server_cv : float
+        Coefficients of variation of single services.
+    """
+
+    compute: float
+    client: float = 0.0
+    server: float = 0.0
+    variables: tuple[int, ...] = (4,)
+    latency: float = 0.0
+    hidden: float = 0.0
+    compute_cv: float = 0.0
+    server_cv: float = 0.0
+
+
+@dataclass(frozen=True)
+class System:
+    """A trial on its machines.
+
+    Attributes
+    ----------
+    demands : Demands
+    workers, servers : int
+    strategy : str
+        ``async-ps``, or ``sync-ps``: then a step of all workers ends when the servers have all
+        gradients and all workers have the weights.
+    placement : str
+        ``hash`` as in MXNet, ``round-robin`` as in TensorFlow.
+    beside : bool
+        Whether server i runs on the node of worker i, instead of one of its own.
+    slowdown : float
+        How many times longer computing takes, measured from its beginning; all else is as fast as
+        ever, and the core is free in the rest of that time.
+    bandwidth : float or None
+        Bits per second of a node, in each direction; None for a network that takes no time.
+    cores : int or None
+        Cores of one machine that all processes share evenly; None for a core on each node. A
+        worker and the server beside it are held to one of them, in turn, unless there is a
+        slowdown: then whoever computes takes one that is free.
+
+    Raises
+    ------
+    LabkitError
+        If there can be no such system; it names all that is wrong.
+    """
+
+    demands: Demands
+    workers: int = 1
+    servers: int = 1
+    strategy: str = "async-ps"
+    placement: str = "round-robin"
+    beside: bool = False
+    slowdown: float = 1.0
+    bandwidth: float | None = None
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        if wrong := list(self._mistakes()):
+            raise LabkitError("this system cannot be: " + "; ".join(wrong))
+
+    def _mistakes(self) -> Iterator[str]:
+        counts = {"workers": self.workers, "servers": self.servers}
+        if self.cores is not None:
+            counts["cores"] = self.cores
+        for name, value in counts.items():
+            if not (value >= 1 and value == int(value)):
+                yield f"{name}: {value!r}; allowed: whole numbers from 1 on"
+        for name, known in (("strategy", STRATEGIES), ("placement", PLACEMENTS)):
+            value = getattr(self, name)
+            if value not in known:
+                yield f"{name}: {value!r}{nearest(value, known)}; allowed: {', '.join(known)}"
+        if self.beside and self.servers != self.workers:
+            yield f"beside: {self.servers} servers with {self.workers} workers; allowed: as many"
+        if not 1 <= self.slowdown < math.inf:
+            yield f"slowdown: {self.slowdown!r}; allowed: 1 or more"
+        if self.bandwidth is not None and not self.bandwidth > 0:
+            yield f"bandwidth: {self.bandwidth!r}; allowed: more than 0 bit/s"
+        demands = vars(self.demands)
+        sizes = self.demands.variables
+        if not sizes or min(sizes) <= 0:
+            yield f"variables: {sizes!r}; allowed: bytes of each, at least one"
+        for name, value in demands.items():
+            if name != "variables" and not 0 <= value < math.inf:
+                yield f"{name}: {value!r}; allowed: 0 or more"
+        if not self.demands.compute + self.demands.server > 0:
+            yield "compute, server: 0; a step has to take some time"
+        if self.demands.hidden > self.demands.server:
+            yield f"hidden: {self.demands.hidden!r}; allowed: at most server"
+
+    @property
+    def alone(self) -> System:
+        """The same with one worker, and one server if each worker brings one."""
+        return replace(self, workers=1, servers=1 if self.beside else self.servers)
+
+    def placed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return each server's bytes, and its share of the work of an update."""
+        sizes, keys = PLACEMENTS[self.placement](self.demands.variables, self.servers)
+        # A split key costs every server its message, beside its part of the bytes.
+        work = (sizes + KEY_BYTES * keys).sum(axis=0)
+        alone = (np.array(self.demands.variables) + KEY_BYTES).sum()
+        return sizes.sum(axis=0), work / alone

@@ -1,0 +1,121 @@
+"""``labkit predict`` without a csv: what if there were more workers, or other nodes?"""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import made_runs
+import pytest
+
+from labkit.runs import Store
+
+pytestmark = pytest.mark.unit
+
+ASKED = ("predict", "--framework=mxnet", "--model=lenet5", "--batch-size=50")
+
+
+@pytest.fixture
+def one(labkit):
+    """Keep a run with one worker, which takes ten steps a second."""
+    made_runs.add(Store(), made_runs.trial(workers=1))
+
+
+def rows(shown):
+    assert shown.exit_code == 0, shown.output
+    return list(csv.DictReader(io.StringIO(shown.stdout)))
+
+
+def test_it_predicts_from_a_run_with_one_worker(labkit, one):
+    found = rows(labkit(*ASKED, "--until=12", "--format=csv"))
+    assert list(found[0]) == ["workers", "throughput", "low", "high", "limit"]
+    assert [row["workers"] for row in found] == ["1", "2", "4", "8", "12"]
+    assert float(found[0]["throughput"]) == pytest.approx(10)
+    assert found[0]["limit"] == "none in sight"
+    assert found[-1]["limit"].startswith("server ")  # one of which takes most of 50 ms an update
+
+
+def test_other_nodes_can_be_asked_for(labkit, one):
+    slow = rows(labkit(*ASKED, "--workers", "4", "--slowdown=100", "--format=csv"))
+    assert float(slow[0]["throughput"]) == pytest.approx(4 / 5.05, rel=0.02)
+    link = rows(labkit(*ASKED, "--workers", "30", "--servers=1", "--bandwidth=10Mbit",
+                       "--format=csv"))  # fmt: skip
+    assert float(link[0]["throughput"]) == pytest.approx(10e6 / (8 * 4 * 431_080), rel=0.02)
+    assert link[0]["limit"] in ("link to server 0", "link from server 0")
+    host = rows(labkit(*ASKED, "--workers", "8", "--servers=1", "--cores=2", "--format=csv"))
+    assert host[0]["limit"] == "cores"
+    in_step = rows(labkit(*ASKED, "--workers", "8", "--strategy=sync-ps", "--format=csv"))
+    assert float(in_step[0]["throughput"]) < 80
+
+
+def test_it_says_what_is_worth_its_price(labkit, one):
+    shown = labkit(*ASKED, "--workers", "1", "4", "--price=2", "--efficiency=0.9")
+    assert shown.exit_code == 0
+    assert "cost  limit" in shown.stdout
+    assert "speedup at least 0.9 per worker: up to" in shown.stderr
+    assert "a pass over the training set costs least with 1 workers" in shown.stderr
+    found = json.loads(labkit(*ASKED, "--workers", "1", "--price=2", "--format=json").stdout)
+    assert found[0]["cost"] == pytest.approx(2 * 120 / 3600, rel=1e-3)
+
+
+def test_the_published_run_can_be_asked(labkit):
+    shown = labkit("predict", "--framework=mxnet", "--model=lenet5", "--batch-size=128",
+                   "--reference", "--until=2")  # fmt: skip
+    assert shown.exit_code == 0
+    assert "one worker on" in shown.stdout
+
+
+def test_a_csv_is_found_wherever_it_stands(labkit, tmp_path):
+    mine = tmp_path / "mine.csv"
+    mine.write_text("workers,throughput\n1,22.3\n2,45.05\n")
+    shown = [
+        labkit("predict", *words, "--format=csv").stdout
+        for words in ((str(mine), "--workers", "4", "8"), ("--workers", "4", "8", str(mine)),
+                      ("--workers=4", str(mine), "--workers=8"))
+    ]  # fmt: skip
+    assert shown[0].count("\n") == 3
+    assert shown[0] == shown[1] == shown[2]
+
+
+def test_a_csv_needs_no_library_that_measures(tmp_path):
+    """Who asks about points alone is answered at once."""
+    mine = tmp_path / "mine.csv"
+    mine.write_text("workers,throughput\n1,22.3\n2,45.05\n")
+    code = (
+        "import sys; from labkit.cli import main; "
+        f"main(['predict', {str(mine)!r}], standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "numpy" in loaded
+    assert not loaded & {"pydantic", "pandas", "psutil", "labkit.trials", "labkit.campaign"}
+
+
+def test_without_a_run_the_next_step_is_said(labkit, one):
+    refused = labkit("predict", "--framework=mxnet", "--model=lstm", "--batch-size=20")
+    assert refused.exit_code == 1
+    assert "labkit run --framework mxnet --model lstm --batch-size 20" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["predict"], "give MINE.CSV, or --framework, --model, --batch-size"),
+        (["predict", "mine.csv", "--slowdown=3"], "--slowdown: only without MINE.CSV"),
+        (["predict", "mine.csv", "--reference"], "--reference: only without MINE.CSV"),
+        ([*ASKED, "--bandwidth=fast"], "bandwidth: 'fast'; allowed: a number with kbit"),
+        ([*ASKED, "--bandwidth=1.2.3Gbit"], "bandwidth: '1.2.3Gbit'"),
+        ([*ASKED, "--launcher=locl"], "did you mean 'local'?"),
+        ([*ASKED, "--price=0"], "price: 0.0; allowed: more than 0"),
+        ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
+        ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),
+        ([*ASKED, "--slowdown=0.1"], "slowdown: 0.1; allowed: 1 or more"),
+        ([*ASKED, "--strategy=sinc-ps"], "did you mean 'sync-ps'?"),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_asked_is_refused(labkit, one, words, said):
+    refused = labkit(*words)
+    assert refused.exit_code in (1, 2)
+    assert said in refused.output

@@ -1,0 +1,172 @@
+"""Demands of a step from runs with one worker, and what is predicted from them."""
+
+import made_runs
+import pandas as pd
+import pytest
+
+from labkit import LabkitError
+from labkit.runs.demands import measured
+from labkit.runs.whatif import what_if
+from labkit.simulation import simulate
+
+pytestmark = pytest.mark.unit
+
+WHICH = ("mxnet", "lenet5", 50)
+
+
+@pytest.fixture
+def table(store):
+    """Return the table of two repeats with one worker, and one with two."""
+    for values in ({"seed": 1}, {"seed": 2}, {"workers": 2}):
+        made_runs.add(store, made_runs.trial(**{"workers": 1} | values))
+    return store.results().table
+
+
+def test_demands_are_what_the_replicas_took(table):
+    found = measured(table, *WHICH)
+    demands = found.demands
+    assert demands.compute == pytest.approx(0.05)  # half of each step's 0.1 s
+    assert demands.client == 0
+    assert demands.server == pytest.approx(0.05)  # of 58 ms, what the worker's core had left
+    assert (demands.latency, demands.hidden) == (0, 0)
+    assert demands.variables[4] == 1_600_000
+    assert found.rates == (pytest.approx(10), pytest.approx(10))
+    assert found.samples_per_epoch == 60_000
+    # What was put together of it takes as long as what it was taken from.
+    assert simulate(found.system(1)).throughput == pytest.approx(10)
+
+
+def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
+    made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
+    found = measured(store.results().table, "tensorflow", "lenet5", 50)
+    assert found.demands.server == pytest.approx(6 / 103)
+    assert found.demands.hidden == pytest.approx(0.05 + 6 / 103 - 0.1)
+    assert simulate(found.system(1)).throughput == pytest.approx(10)
+
+
+def test_a_run_without_servers_tells_computing_from_pushing(store, table):
+    made_runs.add(store, made_runs.trial(strategy="single"))
+    with_single = store.results().table
+    rows = with_single["strategy"] == "single"
+    with_single.loc[rows, "cpu_ms_per_step"] = 40.0
+    demands = measured(with_single, *WHICH).demands
+    assert (demands.compute, demands.client) == (pytest.approx(0.04), pytest.approx(0.01))
+    with_single.loc[rows, "host"] = "elsewhere"
+    assert measured(with_single, *WHICH).demands.client == 0
+
+
+def test_a_table_that_does_not_say_what_servers_took_leaves_them_the_rest(table):
+    old = table.drop(columns=["server_cpu_ms_per_update", "cpu_variation"])
+    demands = measured(old, *WHICH).demands
+    assert demands.server == pytest.approx(0.05)
+    assert (demands.latency, demands.hidden, demands.compute_cv) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "column", ["overloaded", "oversubscribed", "slowdown", "threads"], ids=lambda name: name
+)
+def test_runs_that_do_not_show_what_a_step_takes_are_left_out(table, column):
+    second = table["seed"] == 2
+    spoilt = table.assign(slowdown=None)
+    if column == "overloaded":
+        spoilt.loc[second, "batches_per_second"] = float("nan")
+    else:
+        spoilt[column] = spoilt[column].astype(object)
+        spoilt.loc[second, column] = {"oversubscribed": True, "slowdown": 10, "threads": 2}[column]
+    assert len(measured(spoilt, *WHICH).rates) == 1
+
+
+def test_slow_nodes_are_taken_from_slow_nodes_if_there_are_any(table):
+    """Ten times 40 ms of computing, 10 ms of its own, 30 ms of the server, 60 ms of waiting."""
+    slow = table[table["seed"] == 1].assign(
+        slowdown=10.0, compute_ms=40.0, server_cpu_ms_per_update=30.0, batches_per_second=2.0
+    )
+    both = pd.concat([table.assign(slowdown=None), slow], ignore_index=True)
+    demands = measured(both, *WHICH, slowdown=10).demands
+    assert (demands.compute, demands.client) == (pytest.approx(0.04), pytest.approx(0.01))
+    assert (demands.server, demands.latency) == (pytest.approx(0.03), pytest.approx(0.06))
+    again = simulate(measured(both, *WHICH, slowdown=10).system(1, slowdown=10.0))
+    assert again.throughput == pytest.approx(2)
+    assert measured(both, *WHICH, slowdown=3) == measured(table, *WHICH)
+
+
+def test_the_same_strategy_comes_first(table):
+    in_step = table.assign(strategy="sync-ps", cpu_ms_per_step=60.0)
+    both = pd.concat([table, in_step], ignore_index=True)
+    assert measured(both, *WHICH).demands.compute == pytest.approx(0.05)
+    assert measured(both, *WHICH, strategy="sync-ps").demands.compute == pytest.approx(0.06)
+    assert measured(table, *WHICH, strategy="sync-ps") == measured(table, *WHICH)
+
+
+def test_different_machines_are_not_averaged(table):
+    elsewhere = table.assign(
+        host="there", cpu_ms_per_step=500.0, started="2019-01-01T00:00:00+0000"
+    )
+    both = pd.concat([table, elsewhere], ignore_index=True)
+    assert measured(both, *WHICH).demands.compute == pytest.approx(0.05)
+    assert measured(both, *WHICH).circumstances["host"] == "here"
+
+
+def test_without_a_run_it_says_which_one_would_do(table):
+    with pytest.raises(LabkitError) as refused:
+        measured(table, "tensorflow", "lenet5", 50)
+    assert "labkit run --framework tensorflow --model lenet5 --batch-size 50 --workers 1" in str(
+        refused.value
+    )
+
+
+def test_servers_are_those_of_the_framework(table):
+    found = measured(table, *WHICH)
+    assert found.system(4).beside and found.system(4).servers == 4
+    assert found.system(4).placement == "hash"
+    assert not found.system(4, servers=2).beside
+
+
+def test_a_model_of_unknown_size_has_no_bandwidth(table):
+    own = table.assign(model="my_mlp.py")
+    found = measured(own, "mxnet", "my_mlp.py", 50)
+    assert found.system(4).workers == 4
+    with pytest.raises(LabkitError, match="bandwidth: how large the variables of my_mlp.py"):
+        found.system(4, bandwidth=1e9)
+
+
+def test_a_forecast_of_one_worker_is_what_was_measured(table):
+    one = what_if(measured(table, *WHICH), [1]).forecasts[0]
+    assert (one.throughput, one.speedup) == (pytest.approx(10), 1)
+    assert one.limit == "none in sight"
+
+
+def test_more_repeats_and_fewer_workers_are_surer(table):
+    found = measured(table, *WHICH)
+    few, many = what_if(found, [2, 16]).forecasts
+    assert few.low < few.throughput < few.high
+    assert many.high / many.low > few.high / few.low
+    wide = what_if(found, [2], level=0.99).forecasts[0]
+    assert wide.low < few.low and wide.high > few.high
+
+
+def test_how_many_are_worth_it_is_looked_for_between_those_asked_for(table):
+    found = what_if(measured(table, *WHICH), [1, 8, 64])
+    most = found.worth(0.5)
+    assert 1 < most < 64 and most != 8
+    speedup = found.worth(0.01) and what_if(found.measured, [most, most + 1]).forecasts
+    assert speedup[0].speedup >= 0.5 * most
+    assert speedup[1].speedup < 0.5 * (most + 1)
+
+
+def test_a_pass_costs_its_nodes_for_its_time(table):
+    found = what_if(measured(table, *WHICH), [1, 2], servers=1)
+    # 1200 batches at 10 a second, on a node with worker and server.
+    assert found.cost(1, price=3.0) == pytest.approx(3.0 * 120 / 3600)
+    two = found.forecasts[1].throughput  # and the server's own node
+    assert found.cost(2, price=3.0) == pytest.approx(3 * 3.0 * 1200 / two / 3600)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [({"workers": []}, "workers"), ({"workers": [0]}, "workers"),
+     ({"workers": [2], "level": 1.0}, "level"), ({"workers": [2], "slowdown": 0.1}, "slowdown")],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused(table, values, said):
+    with pytest.raises(LabkitError, match=said):
+        what_if(measured(table, *WHICH), **values)

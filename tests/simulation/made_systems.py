@@ -1,0 +1,30 @@
+"""Systems that are not measured anywhere, and the sizes of the networks that labkit comes with."""
+
+from hypothesis import strategies as st
+
+from labkit.simulation import Demands, System
+
+LENET = tuple(4 * n for n in (500, 20, 25_000, 50, 400_000, 500, 5_000, 10))
+"""Bytes of LeNet-5's variables, layer by layer."""
+
+LENET_STEP = Demands(compute=0.12, server=0.008, variables=LENET)
+
+
+def mxnet(workers, demands=LENET_STEP, **values):
+    """Return a system as MXNet makes it: a server beside each worker."""
+    return System(demands, workers, workers, placement="hash", beside=True, **values)
+
+
+seconds = st.floats(1e-4, 1.0)
+demands = st.builds(
+    Demands, compute=seconds, client=seconds, server=seconds, latency=st.floats(0, 0.1),
+    compute_cv=st.floats(0, 1), server_cv=st.floats(0, 1),
+    variables=st.lists(st.integers(4, 10_000_000), min_size=1, max_size=6).map(tuple),
+)  # fmt: skip
+systems = st.builds(
+    System, demands, workers=st.integers(1, 6), servers=st.integers(1, 4),
+    strategy=st.sampled_from(["async-ps", "sync-ps"]),
+    placement=st.sampled_from(["hash", "round-robin"]),
+    slowdown=st.floats(1, 20), bandwidth=st.none() | st.floats(1e7, 1e10),
+    cores=st.none() | st.integers(1, 4),
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""The analysis: against the simulation, where its assumptions hold, and at its limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_systems import LENET, LENET_STEP, mxnet, systems
+
+from labkit import LabkitError
+from labkit.simulation import Demands, System, analyse, expected_maximum, simulate
+
+pytestmark = pytest.mark.unit
+
+
+# --- against the simulation ---------------------------------------------------------------------
+
+
+def random_system(random):
+    """Return a system inside the assumptions of mean value analysis."""
+    demands = Demands(
+        compute=10 ** random.uniform(-2, 0),
+        client=random.uniform(0, 0.02),
+        server=10 ** random.uniform(-2.5, -0.5),
+        latency=random.choice([0, 0.01]),
+        compute_cv=random.uniform(0, 0.5),  # of a delay the distribution does not matter
+        server_cv=1.0,
+    )
+    return System(
+        demands,
+        workers=int(random.integers(1, 21)),
+        servers=int(random.integers(1, 4)),  # all but one have nothing to serve
+        placement=random.choice(["hash", "round-robin"]),
+        slowdown=random.choice([1.0, 1.0, 3.0, 10.0]),
+    )
+
+
+def test_simulation_and_mean_value_analysis_agree():
+    """Within 3 % on 200 random systems: throughput, and how busy the server is."""
+    random = np.random.default_rng(12)
+    for seed in range(200):
+        system = random_system(random)
+        simulated = simulate(system, steps=max(3000 // system.workers, 2), seed=seed)
+        analysed = analyse(system)
+        assert simulated.throughput == pytest.approx(analysed.throughput, rel=0.03), system
+        assert simulated.utilisation["server 0"] == pytest.approx(
+            analysed.utilisation["server 0"], abs=0.03
+        ), system
+
+
+@pytest.mark.parametrize("cv", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("workers", [2, 5, 20])
+@pytest.mark.parametrize("server", [0.0, 0.008, 0.1])
+def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server):
+    """Nearly: the analysis lets each gradient arrive when it is to be expected."""
+    demands = replace(LENET_STEP, server=server, compute_cv=cv)
+    system = System(demands, workers, strategy="sync-ps")
+    simulated = simulate(system, steps=800).throughput
+    assert simulated == pytest.approx(analyse(system).throughput, rel=0.05)
+
+
+@pytest.mark.parametrize("bandwidth", [1e8, 1e9])
+@pytest.mark.parametrize("workers", [1, 4, 16])
+def test_the_analysis_is_cautious_about_links(workers, bandwidth):
+    """It takes their times to scatter, which they do not."""
+    system = System(replace(LENET_STEP, compute_cv=0.5), workers, bandwidth=bandwidth)
+    simulated, analysed = simulate(system).throughput, analyse(system).throughput
+    assert 0.7 * simulated <= analysed <= 1.01 * simulated
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(systems, st.integers(1, 30))
+def test_throughput_keeps_to_the_asymptotic_bounds(system, workers):
+    """Of Denning and Buzen: N lone workers, and the rate of the busiest station."""
+    several = replace(system, workers=workers, strategy="async-ps", cores=None)
+    answer = analyse(several)
+    assert answer.throughput <= workers * analyse(several.alone).throughput * (1 + 1e-9)
+    assert max(answer.utilisation.values()) <= 1 + 1e-9
+    assert 0 < answer.speedup <= workers * (1 + 1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(systems)
+def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
+    demands = replace(system.demands, compute_cv=0)
+    alone = replace(system, demands=demands, workers=1, servers=1, cores=None)
+    step = (
+        demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
+        + 2 * 8 * sum(demands.variables) / (alone.bandwidth or np.inf)
+    )  # fmt: skip
+    assert analyse(alone).throughput == pytest.approx(1 / step, rel=1e-9)
+
+
+def test_one_bottleneck_is_reached():
+    served = analyse(System(LENET_STEP, workers=500))
+    assert served.throughput == pytest.approx(1 / LENET_STEP.server, rel=1e-3)
+    sent = analyse(System(LENET_STEP, workers=500, bandwidth=1e8))
+    assert sent.throughput == pytest.approx(1e8 / (8 * sum(LENET)), rel=1e-2)
+    assert (served.bottleneck, sent.bottleneck) == ("server 0", "link to server 0")
+
+
+def test_bandwidth_without_end_is_none():
+    fast, none = (analyse(mxnet(8, bandwidth=bandwidth)) for bandwidth in (1e18, None))
+    assert fast.throughput == pytest.approx(none.throughput, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 100])
+def test_the_longest_of_exponential_times_is_a_harmonic_number(count):
+    harmonic = sum(1 / k for k in range(1, count + 1))
+    assert expected_maximum(3.0, 1.0, count) == pytest.approx(3 * harmonic, rel=1e-6)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0.01, 1.5), st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_the_longest_of_more_is_longer(mean, cv, count):
+    fewer, more = (expected_maximum(mean, cv, n) for n in (count, count + 1))
+    assert mean * (1 - 1e-6) <= fewer < more
+    assert expected_maximum(mean, 0.0, count) == mean
+
+
+def test_shared_cores_are_left_to_the_simulation():
+    with pytest.raises(LabkitError, match="cores: 2 that all share.*simulate"):
+        analyse(System(LENET_STEP, workers=4, cores=2))

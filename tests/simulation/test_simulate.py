@@ -1,0 +1,214 @@
+"""Simulated trials: laws they keep, limits they reach, placements, systems that cannot be."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_systems import LENET, LENET_STEP, mxnet, systems
+
+from labkit import LabkitError
+from labkit.simulation import Demands, System, simulate
+
+pytestmark = pytest.mark.unit
+
+
+# --- laws ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(systems)
+def test_no_station_is_busier_than_always_and_shares_are_shares(system):
+    answer = simulate(system, steps=10)
+    assert all(0 <= share <= 1 + 1e-9 for share in answer.utilisation.values())
+    assert sum(answer.staleness.values()) == pytest.approx(1)
+    assert 0 <= answer.late <= 1
+    assert answer.bottleneck in {"no single station", *answer.utilisation}
+
+
+@settings(max_examples=20, deadline=None)
+@given(systems, st.floats(0.01, 100))
+def test_the_unit_of_time_does_not_matter(system, unit):
+    demands = {
+        name: value if name == "variables" or name.endswith("_cv") else value * unit
+        for name, value in vars(system.demands).items()
+    }
+    bandwidth = system.bandwidth and system.bandwidth / unit
+    scaled = replace(system, demands=Demands(**demands), bandwidth=bandwidth)
+    plain, longer = (simulate(each, steps=10) for each in (system, scaled))
+    assert longer.throughput == pytest.approx(plain.throughput / unit, rel=1e-6)
+    assert longer.speedup == pytest.approx(plain.speedup, rel=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(systems)
+def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
+    """On its own node, from one server, whatever the spread."""
+    demands = replace(system.demands, compute_cv=0, server_cv=0)
+    alone = replace(system, demands=demands, workers=1, servers=1, cores=None)
+    step = (
+        demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
+        + 2 * 8 * sum(demands.variables) / (alone.bandwidth or np.inf)
+    )  # fmt: skip
+    answer = simulate(alone, steps=10)
+    assert answer.throughput == pytest.approx(1 / step, rel=1e-9)
+    assert answer.speedup == 1
+    assert answer.staleness == {0: 1.0}
+
+
+@pytest.mark.parametrize("workers", [2, 5, 12])
+@pytest.mark.parametrize("slowdown", [1, 10])
+def test_gradients_of_like_workers_are_as_stale_as_there_are_others(workers, slowdown):
+    varied = replace(LENET_STEP, compute_cv=0.3, server_cv=0.5)
+    answer = simulate(System(varied, workers, slowdown=slowdown), steps=400)
+    assert answer.mean_staleness == pytest.approx(workers - 1, rel=0.01)
+    in_step = simulate(System(varied, workers, strategy="sync-ps"), steps=50)
+    assert in_step.staleness == {0: 1.0}
+
+
+@settings(max_examples=20, deadline=None)
+@given(systems, st.integers(1, 1000))
+def test_a_seed_gives_the_same_answer(system, seed):
+    assert simulate(system, steps=10, seed=seed) == simulate(system, steps=10, seed=seed)
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def test_a_busy_server_sets_the_rate():
+    answer = simulate(System(LENET_STEP, workers=40))
+    assert answer.throughput == pytest.approx(1 / LENET_STEP.server, rel=0.01)
+    assert answer.utilisation["server 0"] == pytest.approx(1, rel=0.01)
+    assert answer.bottleneck == "server 0"
+
+
+def test_a_slow_link_sets_the_rate():
+    answer = simulate(System(LENET_STEP, workers=20, bandwidth=1e8))
+    assert answer.throughput == pytest.approx(1e8 / (8 * sum(LENET)), rel=0.01)
+    assert answer.bottleneck in ("link to server 0", "link from server 0")
+
+
+def test_shared_cores_set_the_rate():
+    answer = simulate(System(LENET_STEP, workers=10, cores=2))
+    assert answer.throughput == pytest.approx(2 / 0.128, rel=0.01)
+    assert answer.bottleneck == "cores"
+
+
+def test_workers_that_do_not_meet_scale_ideally():
+    answer = simulate(System(LENET_STEP, workers=10, slowdown=100))
+    assert answer.speedup == pytest.approx(10, rel=0.01)
+    assert answer.bottleneck == "no single station"
+
+
+@pytest.mark.parametrize("cores", [None, 1])
+def test_bandwidth_without_end_is_none(cores):
+    varied = replace(LENET_STEP, compute_cv=0.3)
+    fast, none = (
+        simulate(System(varied, 4, 2, bandwidth=bandwidth, cores=cores))
+        for bandwidth in (1e18, None)
+    )
+    assert fast.throughput == pytest.approx(none.throughput, rel=1e-6)
+
+
+def test_nobody_waits_for_a_link_within_a_node():
+    assert simulate(mxnet(1, bandwidth=1.0)) == replace(
+        simulate(mxnet(1)), utilisation=simulate(mxnet(1, bandwidth=1.0)).utilisation
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_workers_in_step_that_are_alike_queue_at_the_server(workers):
+    """All gradients arrive at once; the last one waits for all others."""
+    answer = simulate(System(LENET_STEP, workers, strategy="sync-ps"))
+    step = LENET_STEP.compute + workers * LENET_STEP.server
+    assert answer.throughput == pytest.approx(workers / step, rel=0.01)
+
+
+def test_work_after_the_answer_keeps_the_server_but_not_the_worker():
+    hidden = replace(LENET_STEP, hidden=0.006)
+    assert simulate(System(hidden)).throughput == pytest.approx(1 / 0.122, rel=1e-6)
+    assert simulate(System(hidden, workers=40)).throughput == pytest.approx(1 / 0.008, rel=0.01)
+
+
+def test_slow_nodes_on_few_cores_are_late_when_the_host_cannot_keep_up():
+    few, many = (simulate(mxnet(n, slowdown=10, cores=2)) for n in (5, 40))
+    assert few.late == 0
+    assert few.speedup == pytest.approx(5, rel=0.01)
+    assert 0.5 < many.late <= 1
+    assert many.bottleneck == "cores"
+
+
+def test_a_node_shared_by_worker_and_server_is_slower_than_two_nodes():
+    apart = simulate(System(LENET_STEP, 4, 4, placement="hash"))
+    assert simulate(mxnet(4)).throughput < apart.throughput
+
+
+# --- placement ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(systems)
+def test_every_byte_is_somewhere(system):
+    sizes, shares = system.placed()
+    assert sizes.sum() == pytest.approx(sum(system.demands.variables))
+    assert shares.sum() >= 1 - 1e-9
+    assert (shares[sizes == 0] == 0).all()
+
+
+def test_mxnet_keeps_small_keys_whole_and_splits_big_ones():
+    sizes, shares = mxnet(10).placed()
+    assert sizes.max() == 1_600_000
+    assert np.count_nonzero(sizes) == 8  # a key each
+    big = replace(LENET_STEP, variables=(4_000_000, 3_999_996))
+    sizes, _ = mxnet(4, big).placed()
+    assert sorted(sizes) == [1_000_000, 1_000_000, 1_000_000, 4_999_996]
+
+
+def test_tensorflow_gives_each_server_a_variable_in_turn():
+    sizes, _ = System(replace(LENET_STEP, variables=(4, 8, 12)), servers=2).placed()
+    assert list(sizes) == [16, 8]
+
+
+# --- what cannot be -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"workers": 0}, "workers: 0; allowed: whole numbers from 1 on"),
+        ({"strategy": "asinc-ps"}, "did you mean 'async-ps'?"),
+        ({"placement": "hsh"}, "did you mean 'hash'?"),
+        ({"slowdown": 0.5}, "slowdown: 0.5; allowed: 1 or more"),
+        ({"bandwidth": 0}, "bandwidth: 0; allowed"),
+        ({"cores": 0}, "cores: 0; allowed"),
+        ({"beside": True, "workers": 2}, "1 servers with 2 workers"),
+        ({"demands": Demands(0.0)}, "a step has to take some time"),
+        ({"demands": Demands(-1.0, server=2)}, "compute: -1.0; allowed: 0 or more"),
+        ({"demands": Demands(1.0, hidden=2)}, "hidden: 2; allowed: at most server"),
+        ({"demands": Demands(1.0, variables=())}, "variables: (); allowed"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_system_that_cannot_be_is_refused(values, said):
+    with pytest.raises(LabkitError) as refused:
+        System(**{"demands": LENET_STEP} | values)
+    assert said in str(refused.value)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(LabkitError, match="workers: 0.*slowdown: 0"):
+        System(LENET_STEP, workers=0, slowdown=0)
+    with pytest.raises(LabkitError, match="steps: 1"):
+        simulate(System(LENET_STEP), steps=1)
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+def test_fifty_workers_are_simulated_while_one_waits():
+    """Two seconds on a quiet core; a busy machine's other work is not counted."""
+    begin = time.process_time()
+    simulate(mxnet(50, replace(LENET_STEP, compute_cv=0.1), slowdown=10), steps=200)
+    assert time.process_time() - begin < 2
