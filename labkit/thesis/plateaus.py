@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-LOW = 20.0
-"""Percent: guessing hits one of ten classes in 10 % of cases."""
+from labkit.thesis.claims.thresholds import LOW
 
 WHOLE = 95
 """Percent of a trial from which on its plateau is as long as the trial."""
