@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from labkit.thesis.claims.thresholds import LOW
+from labkit.thesis.thresholds import LOW
 
 WHOLE = 95
 """Percent of a trial from which on its plateau is as long as the trial."""
