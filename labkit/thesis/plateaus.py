@@ -14,7 +14,7 @@ WHOLE = 95
 UNITS = ("updates", "steps", "samples")
 
 
-def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def plateaus(steps: pd.DataFrame, by: list[str], below: float = LOW) -> pd.DataFrame:
     """Return how much work passed until the last report of less than 20 %.
 
     Parameters
@@ -23,6 +23,8 @@ def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         One row per report of a worker; empty if no trial reported anything.
     by : list of str
         The fields that tell trials apart.
+    below : float
+        Another accuracy than 20, in percent.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         none = pd.MultiIndex.from_tuples([], names=by)
         return pd.DataFrame(columns=[*UNITS, "share"], index=none, dtype=int)
     groups = steps.groupby(by)
-    low = steps[steps["accuracy"] < LOW].groupby(by)[list(UNITS)].max()
+    low = steps[steps["accuracy"] < below].groupby(by)[list(UNITS)].max()
     low = low.reindex(groups.size().index).fillna(0)
     return low.assign(share=100 * low["updates"] / groups["updates"].max()).round().astype(int)
 

@@ -39,10 +39,12 @@ class Word:
     name : str
     quantity : str
         With its unit, if it has one.
-    low, high : float
-        The range, ends included.
     reason : str
-        Why these.
+        Why this range.
+    low, high : float
+        The range.
+    strict : bool
+        Whether the lower end itself, where there is no difference at all, is outside.
     """
 
     name: str
@@ -50,12 +52,21 @@ class Word:
     reason: str
     low: float = -math.inf
     high: float = math.inf
+    strict: bool = False
+
+    def holds(self, low: float, high: float) -> bool:
+        """Return whether the word is true in a whole interval."""
+        return high <= self.high and (low > self.low if self.strict else low >= self.low)
+
+    def fails(self, low: float, high: float) -> bool:
+        """Return whether the word is false in a whole interval."""
+        return low > self.high or (high <= self.low if self.strict else high < self.low)
 
     @property
     def range(self) -> str:
         """The range in words."""
         if math.isinf(self.high):
-            return f"at least {self.low:g}"
+            return f"{'more than' if self.strict else 'at least'} {self.low:g}"
         if math.isinf(self.low):
             return f"at most {self.high:g}"
         return f"{self.low:g} to {self.high:g}"
@@ -89,7 +100,7 @@ RISING = Word(
     reason="Not flat.",
 )  # fmt: skip
 HIGHER = Word(
-    "higher", RATIO, low=1.0,
+    "higher", RATIO, low=1.0, strict=True,
     reason="The claim names a direction and no size, so any difference decides that the interval "
     "can tell from none.",
 )  # fmt: skip
@@ -139,7 +150,7 @@ NO_PLATEAU = Word(
     "less.",
 )  # fmt: skip
 LONGER = Word(
-    "longer", "difference in percent of the training", low=0.0,
+    "longer", "difference in percent of the training", low=0.0, strict=True,
     reason="A direction and no size, as with higher; a difference, because a plateau may have no "
     "length at all.",
 )  # fmt: skip
