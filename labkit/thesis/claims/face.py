@@ -99,6 +99,7 @@ def find(number: str) -> Claim:
     known = {claim.number: claim for claim in CLAIMS}
     if number not in known:
         raise LabkitError(
-            f"claim {number!r}: no such claim{nearest(number, known)} (known: {', '.join(known)})"
+            f"claim {number!r}: no such claim{nearest(number, known, 0.5)} "
+            f"(known: {', '.join(known)})"
         )
     return known[number]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from labkit.analysis import Interval, contrast, exponential
 from labkit.figures.words import name_of
 from labkit.thesis.claims.checks import PLATEAU, Check, Point, Terms
 from labkit.thesis.claims.nodes import Nodes, Sample
-from labkit.thesis.thresholds import LEVEL
+from labkit.thesis.thresholds import LEVEL, Word
 
 REPRODUCED, REFUTED = "reproduced", "refuted"
 INCONCLUSIVE, NOT_MEASURED = "inconclusive", "not measured"
@@ -56,6 +57,11 @@ class Claim:
     def needs(self) -> list[Point]:
         """The trials that decide it, each in several repeats."""
         return list(dict.fromkeys(point for check in self.checks for point in check.needs))
+
+    @property
+    def words(self) -> list[Word]:
+        """The words that it is made of."""
+        return list(dict.fromkeys(check.word for check in self.checks))
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,20 @@ class Finding:
         half = (self.found.high - self.found.low) / 2
         distance = min(abs(self.found.mean - bound) for bound in bounds)
         return distance / half if half > 0 else math.inf
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The numbers, with None for those that there are not."""
+        found = self.found or Interval(math.nan, math.nan, math.nan, 0)
+        ends = {"estimate": found.mean, "low": found.low, "high": found.high}
+        return {
+            "of": self.check.of,
+            "word": self.check.word.name,
+            "range": self.check.word.range,
+            "outcome": self.outcome,
+            **{name: value if math.isfinite(value) else None for name, value in ends.items()},
+            "n": found.n,
+        }
 
     def __str__(self) -> str:
         word, found = self.check.word, self.found
