@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 WIDTH = 80
 """Columns where output is not to a terminal."""
 
-GAP = " " * 8
+LABEL = 9
+"""Columns of what stands before a value."""
+
+GAP = " " * LABEL
 
 
 @main.command(
@@ -84,7 +87,7 @@ def _record(verdict: Verdict) -> dict[str, object]:
 
 def _all(found: Verdicts) -> Iterator[str]:
     for verdict in found:
-        yield f"{verdict.claim.number:<7} {verdict.verdict}"
+        yield f"{verdict.claim.number:<{LABEL - 1}} {verdict.verdict}"
         yield GAP + verdict.claim.statement
         for text in (verdict.evidence, verdict.reason):
             if text:
@@ -95,28 +98,29 @@ def _all(found: Verdicts) -> Iterator[str]:
 
 def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
     claim = verdict.claim
-    yield f"{claim.number}: {claim.statement}"
+    yield f"{claim.number:<{LABEL - 1}} {claim.statement}"
     yield ""
-    yield f"verdict  {verdict.verdict}" + (f": {verdict.reason}" if verdict.reason else "")
+    yield f"verdict  {verdict.verdict}"
+    if verdict.reason:
+        yield f"reason   {verdict.reason}"
     if verdict.nodes:
         yield f"nodes    {verdict.where}"
     option = " --reference" * reference
     for number in claim.figures:
         yield f"figure   {number} (labkit figure {number}{option})"
     for title, lines in (
-        ("checks", [f"{finding.outcome}: {finding}" for finding in verdict.findings]),
-        ("meaning", [f"{w.name}: {w.range} ({w.quantity}). {w.reason}" for w in claim.words]),
+        ("checks", [f"- {finding.outcome}: {finding}" for finding in verdict.findings]),
+        ("meaning", [f"- {w.name}: {w.range} ({w.quantity}). {w.reason}" for w in claim.words]),
         ("needs, in repeats", map(str, claim.needs)),
         ("runs", verdict.runs),
     ):
-        yield ""
-        yield title
-        yield from (f"  {line}" for line in lines)
+        lines = [f"  {line}" for line in lines]
+        yield from ["", title, *lines] if lines else ()
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Break a line where it is too long, and indent what follows as its beginning."""
-    indent = " " * (len(line) - len(line.lstrip(" -")) + 2 * line.startswith("  "))
+    """Break a line where it is too long, and indent what follows."""
+    indent = " " * (len(line) - len(line.lstrip(" -")) or LABEL)
     return textwrap.wrap(
         line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     ) or [""]

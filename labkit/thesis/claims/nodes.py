@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labkit import analysis, datasets
-from labkit.runs.selection import in_words, there
+from labkit.runs.selection import in_word, in_words
 from labkit.thesis.claims.checks import (
     ACCURACY,
     BUSY,
@@ -26,7 +28,10 @@ from labkit.thesis.plateaus import plateaus
 from labkit.thesis.thresholds import CHANCE, RISEN
 from labkit.trials.frameworks import FRAMEWORKS
 
-KIND = ("launcher", "host", "cpu_model", "cores", "slowdown", "cpu", "bandwidth")
+SLOW = ("slowdown", "cpu", "bandwidth")
+"""Columns that say how slow nodes are."""
+
+KIND = ("launcher", "host", "cpu_model", "cores", *SLOW)
 """Columns that tell kinds of nodes apart, as far as a table has them."""
 
 ORIGIN = ("code", "versions")
@@ -41,6 +46,10 @@ DATASETS = {"lenet5": "fashion-mnist", "lstm": "ptb"}
 
 ORDER = ("model", "framework", "batch_size", "learning_rate", "initializer", "workers")
 """In which a point's values are looked for, so that the first one missing is the reason."""
+
+
+Row = dict[str, Any]
+"""A row of the table of trials."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +68,10 @@ class Sample:
         Why there are none.
     """
 
-    values: np.ndarray
+    values: np.ndarray = field(default_factory=lambda: np.array([]))
     runs: tuple[str, ...] = ()
     oversubscribed: tuple[str, ...] = ()
     missing: str = ""
-
-    @classmethod
-    def none(cls, why: str) -> Sample:
-        """Return that of a point that was not measured."""
-        return cls(np.array([]), missing=why)
 
 
 class Nodes:
@@ -76,38 +80,34 @@ class Nodes:
     Parameters
     ----------
     table : DataFrame
-        One row per trial.
+        One row per trial, with ``total_steps``; at least one.
     steps : DataFrame, optional
         One row per report of a worker.
     """
 
     def __init__(self, table: pd.DataFrame, steps: pd.DataFrame | None) -> None:
         self.table = table
+        self._rows: list[Row] = table.to_dict("records")
         self._steps = steps
         self._samples: dict[tuple[Point, str], Sample] = {}
 
     @cached_property
     def description(self) -> str:
         """What they are, in words."""
-        row = self.table.iloc[0]
-        parts = [str(row[name]) for name in ("host", "cpu_model") if row.get(name)]
+        row = {name: value for name, value in self._rows[0].items() if not pd.isna(value)}
         where = "pods" if row.get("launcher") == "kubernetes" else "processes"
-        slow = [
-            f"{name} {row[name]:g}" if isinstance(row[name], float) else f"{name} {row[name]}"
-            for name in ("slowdown", "cpu", "bandwidth")
-            if name in row and pd.notna(row[name])
-        ]
-        kind = ["slow nodes", *slow] if slow else []
-        return ", ".join([f"{where} on {row['cores']} cores", *parts, *kind])
+        machine = [row[name] for name in ("host", "cpu_model") if row.get(name)]
+        slow = [f"{name} {in_word(row[name])}" for name in SLOW if name in row]
+        return ", ".join([f"{where} on {row['cores']} cores", *machine, *slow])
 
     @cached_property
-    def plateaus(self) -> pd.DataFrame:
+    def plateaus(self) -> dict[str, dict[str, int]]:
         """Of each trial, the percentages of its training to the plateau's end and of the rise."""
         if self._steps is None or self._steps.empty:
-            return pd.DataFrame(columns=[PLATEAU, RISE])
+            return {PLATEAU: {}, RISE: {}}
         left = plateaus(self._steps, ["trial"])["share"]
         risen = plateaus(self._steps, ["trial"], below=RISEN)["share"]
-        return pd.DataFrame({PLATEAU: left, RISE: risen - left})
+        return {PLATEAU: left.to_dict(), RISE: (risen - left).to_dict()}
 
     def sample(self, point: Point, column: str) -> Sample:
         """Return what was measured of a point.
@@ -124,82 +124,97 @@ class Nodes:
         return self._samples[key]
 
     def _sample(self, point: Point, column: str) -> Sample:
-        rows = self.table
+        rows = self._rows
         for name in ORDER:
+            if name == "batch_size" and column not in RATES:
+                rows = [row for row in rows if row["eval_samples"] != 0] or rows
             if name == "workers" and column in RATES:
                 rows = _one_length(rows)
-            among, rows = rows, rows[rows[name] == getattr(point, name)]
-            if rows.empty:
-                return Sample.none(self._absent(name, among))
+            among, rows = rows, [row for row in rows if row[name] == getattr(point, name)]
+            if not rows:
+                return Sample(missing=self._absent(name, among))
         if column in RATES:
-            return self._rates(rows, column)
-        found = rows[rows["total_steps"] == point.steps]
-        if found.empty:
-            return Sample.none(f"run with steps {in_words(there(rows['total_steps']))} only")
+            return _rates(rows, column)
+        found = [row for row in rows if row["total_steps"] == point.steps]
+        if not found:
+            return Sample(missing=f"run with steps {_values(rows, 'total_steps')} only")
         return self._learning(found, column)
 
-    def _absent(self, name: str, among: pd.DataFrame) -> str:
+    def _absent(self, name: str, among: list[Row]) -> str:
         if name in ("model", "framework"):
             return "not run"
         if name == "workers":
-            return f"not run on these {in_words(there(self.table['cores']))} cores"
-        return f"run with {name.replace('_', ' ')} {in_words(there(among[name]))} only"
+            return f"not run on these {_values(self._rows, 'cores')} cores"
+        return f"run with {name.replace('_', ' ')} {_values(among, name)} only"
 
-    def _rates(self, rows: pd.DataFrame, column: str) -> Sample:
-        for is_lost, why in LOST:
-            lost = is_lost(rows)
-            if lost.all():
-                return Sample.none(f"run, but {why}")
-            rows = rows[~lost]
-        if not {column, COMPUTING} <= {*rows, BUSY}:
-            return Sample.none("not recorded")
-        if column == BUSY:
-            return _sample_of(rows, rows[RATE] * rows[COMPUTING] / rows["workers"])
-        return _sample_of(rows, rows[column])
-
-    def _learning(self, rows: pd.DataFrame, column: str) -> Sample:
-        rows = rows[rows["status"] != "failed"]
-        if rows.empty:
-            return Sample.none("run, but failed")
+    def _learning(self, rows: list[Row], column: str) -> Sample:
+        rows = [row for row in rows if row["status"] != "failed"]
+        if not rows:
+            return Sample(missing="run, but failed")
         # A seed counts once, however often it was evaluated: with the most images.
-        rows = rows.sort_values("eval_samples").drop_duplicates("seed", keep="last")
+        rows = list({row["seed"]: row for row in sorted(rows, key=_images)}.values())
         if column == ACCURACY:
-            found = rows["accuracy"] if "accuracy" in rows else pd.Series(math.nan, rows.index)
             # What has diverged guesses: that is a result about learning, though not about rates.
-            values = found.mask(rows["status"] == "diverged", CHANCE)
+            values = [
+                CHANCE if row["status"] == "diverged" else row.get("accuracy", math.nan)
+                for row in rows
+            ]
             return _sample_of(rows, values, "run, but without an evaluation")
-        values = rows["trial"].map(self.plateaus[column])
+        values = [self.plateaus[column].get(row["trial"], math.nan) for row in rows]
         return _sample_of(rows, values, "run, but without a learning curve")
 
 
-LOST = (
-    (lambda rows: rows["oversubscribed"].astype(bool), "oversubscribed: no scaling"),
-    (lambda rows: rows["status"] == "diverged", "diverged"),
-    (lambda rows: rows["status"] != "finished", "failed"),
-    (lambda rows: rows["overloaded"].eq(True), "overloaded"),
-    (lambda rows: ~rows["overloaded"].eq(False), "too briefly to tell whether overloaded"),
-)
+LOST = {
+    "oversubscribed: no scaling": lambda row: row["oversubscribed"],
+    "diverged": lambda row: row["status"] == "diverged",
+    "failed": lambda row: row["status"] != "finished",
+    "too briefly to tell whether overloaded": lambda row: pd.isna(row["overloaded"]),
+    "overloaded": lambda row: bool(row["overloaded"]),
+}
 """Which runs are no evidence of rates, and why."""
 
 
-def _one_length(rows: pd.DataFrame) -> pd.DataFrame:
+def _images(row: Row) -> float:
+    """Return how many images were evaluated; all of them where nothing is said."""
+    return math.inf if pd.isna(row["eval_samples"]) else row["eval_samples"]
+
+
+def _rates(rows: list[Row], column: str) -> Sample:
+    lost = [next((why for why, of in LOST.items() if of(row)), "") for row in rows]
+    kept = [row for row, why in zip(rows, lost, strict=True) if not why]
+    if not kept:
+        return Sample(missing=f"run, but {', or '.join(dict.fromkeys(lost))}")
+    if column == BUSY:
+        values = [row[RATE] * row.get(COMPUTING, math.nan) / row["workers"] for row in kept]
+    else:
+        values = [row.get(column, math.nan) for row in kept]
+    return _sample_of(kept, values)
+
+
+def _one_length(rows: list[Row]) -> list[Row]:
     """Return the trials of a curve that trained equally long, without evaluation if there are any.
 
     Of several lengths it is the one with the most trials.
     """
-    alone = rows[rows["eval_samples"] == 0]
-    rows = alone if len(alone) else rows
-    counts = rows["total_steps"].value_counts(sort=True)
-    return rows[rows["total_steps"] == counts.index[0]] if len(counts) else rows
+    rows = [row for row in rows if row["eval_samples"] == 0] or rows
+    most = Counter(row["total_steps"] for row in rows).most_common(1)[0][0]
+    return [row for row in rows if row["total_steps"] == most]
 
 
-def _sample_of(rows: pd.DataFrame, values: pd.Series, missing: str = "not recorded") -> Sample:
-    there = values.notna()
-    if not there.any():
-        return Sample.none(missing)
-    rows = rows[there]
-    shared = rows.loc[rows["oversubscribed"].astype(bool), "trial"]
-    return Sample(values[there].to_numpy(float), tuple(rows["trial"]), tuple(shared))
+def _sample_of(
+    rows: list[Row], values: Sequence[float], missing: str = "run, but not recorded"
+) -> Sample:
+    there = [pair for pair in zip(rows, values, strict=True) if not math.isnan(pair[1])]
+    return Sample(
+        np.array([value for _, value in there], float),
+        tuple(row["trial"] for row, _ in there),
+        tuple(row["trial"] for row, _ in there if row["oversubscribed"]),
+        "" if there else missing,
+    )
+
+
+def _values(rows: list[Row], name: str) -> str:
+    return in_words(sorted({row[name] for row in rows}))
 
 
 def kinds(table: pd.DataFrame, steps: pd.DataFrame | None) -> Iterator[Nodes]:

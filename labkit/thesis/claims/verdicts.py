@@ -230,8 +230,8 @@ class Verdict:
         """The nodes on which it holds, and how many of its runs shared cores there."""
         samples = (s for finding in self.measured for s in finding.samples.values())
         shared = {run for sample in samples for run in sample.oversubscribed}
-        some = f"; {len(shared)} of {len(self.runs)} runs oversubscribed"
-        return self.nodes + some * bool(shared)
+        some = f"; {len(shared) or 'none'} of {len(self.runs)} runs oversubscribed"
+        return self.nodes + some * bool(self.runs)
 
 
 def _missing(findings: Sequence[Finding]) -> Iterator[str]:
