@@ -192,7 +192,10 @@ def test_a_level_is_between_0_and_1(level):
 # --- sums of several means ------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.sampled_from([-2, -1, 0.5, 1, 3]), rates), min_size=1, max_size=4), factor)
+parts_of_a_sum = st.tuples(st.sampled_from([-2, -1, 0.5, 1, 3]), rates)
+
+
+@given(st.lists(parts_of_a_sum, min_size=1, max_size=4), factor)
 def test_a_contrast_is_the_sum_of_its_weighted_means(parts, k):
     found = analysis.contrast(parts)
     expected = sum(weight * np.mean(values) for weight, values in parts)

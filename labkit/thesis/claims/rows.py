@@ -108,8 +108,8 @@ def _cause(batch_size: int, rate: float, workers: int, steps: int) -> tuple[Chec
 def _causes(nodes: Nodes) -> tuple[Check, ...]:
     """Check it in all settings in which both frameworks ran from both kinds of weights."""
     setting = ["batch_size", "learning_rate", "workers", "total_steps"]
-    table = nodes.table[(nodes.table["model"] == "lenet5") & (nodes.table["status"] == "finished")]
-    table = table[table["initializer"].isin(["uniform", "xavier"])]
+    table = nodes.table[nodes.table["trial"].isin(list(nodes.plateaus[PLATEAU]))]
+    table = table[(table["model"] == "lenet5") & table["initializer"].isin(["uniform", "xavier"])]
     cells = table.groupby(setting)[["framework", "initializer"]]
     found: list[Check] = []
     for key, cell in cells:
