@@ -72,25 +72,3 @@ def _ratios(table: pd.DataFrame) -> Iterator[str]:
     for unit in UNITS:
         times = left[unit].max() / left[unit].min()
         yield f"{unit}: the longest plateau is {times:.1f} times the shortest"
-
-
-def causes(ends: pd.Series) -> Said:
-    """Say what moves the end of the plateau further: other weights, or another framework.
-
-    Parameters
-    ----------
-    ends : Series
-        The last update on the plateau, by framework and initializer.
-    """
-    return Said(_causes(ends))
-
-
-def _causes(ends: pd.Series) -> Iterator[str]:
-    for level, moves in (("initializer", "Other weights move"),
-                         ("framework", "Another framework moves")):  # fmt: skip
-        across = ends.unstack(level).dropna() if len(ends) else pd.DataFrame()
-        if across.shape[1] > 1 and len(across):
-            moved = (across.max(axis=1) - across.min(axis=1)).mean()
-            yield f"{moves} the end of the plateau by {moved:.0f} updates."
-        else:
-            yield f"{moves} it by an unknown number of updates: there are no two to compare."

@@ -37,6 +37,10 @@ class Verdicts(tuple[Verdict, ...]):
             "runs": " ".join(verdict.runs),
         }
 
+    def about(self, *numbers: str) -> Verdicts:
+        """Return the verdicts on some claims, or on those of some sections, by their numbers."""
+        return Verdicts(each for each in self if each.claim.number.startswith(numbers))
+
     @property
     def summary(self) -> str:
         """How many there are of each."""
@@ -44,7 +48,10 @@ class Verdicts(tuple[Verdict, ...]):
         return ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
 
     def __repr__(self) -> str:
-        lines = [f"{each.claim.number}: {each.verdict}" for each in self]
+        lines = [
+            f"{each.claim.number} {each.verdict}: {'. '.join(filter(None, _why(each)))}"
+            for each in self
+        ]
         return "\n".join([*lines, self.summary])
 
     def _repr_html_(self) -> str:
@@ -52,11 +59,14 @@ class Verdicts(tuple[Verdict, ...]):
         rows = "".join(
             f"<tr><td>{escape(each.claim.number)}</td><td><b>{each.verdict}</b></td>"
             f'<td style="text-align: left">{escape(each.claim.statement)}<br>'
-            f"<small>{escape('. '.join(filter(None, [each.evidence, each.reason])))}"
-            "</small></td></tr>"
+            f"<small>{escape('. '.join(filter(None, _why(each))))}</small></td></tr>"
             for each in self
         )
         return f"<table><tr>{head}</tr>{rows}</table><p>{self.summary}</p>"
+
+
+def _why(verdict: Verdict) -> tuple[str, str]:
+    return verdict.evidence, verdict.reason
 
 
 def claims(results: Any) -> Verdicts:

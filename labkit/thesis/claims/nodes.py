@@ -103,7 +103,7 @@ class Nodes:
     @cached_property
     def plateaus(self) -> dict[str, dict[str, int]]:
         """Of each trial, the percentages of its training to the plateau's end and of the rise."""
-        if self._steps is None or self._steps.empty:
+        if self._steps is None:
             return {PLATEAU: {}, RISE: {}}
         left = plateaus(self._steps, ["trial"])["share"]
         risen = plateaus(self._steps, ["trial"], below=RISEN)["share"]
@@ -230,8 +230,8 @@ def kinds(table: pd.DataFrame, steps: pd.DataFrame | None) -> Iterator[Nodes]:
     by = [name for name in KIND if name in table]
     for _, group in table.groupby(by, dropna=False, sort=True):
         chosen = _latest(group)
-        reports = None if steps is None else steps[steps["trial"].isin(chosen["trial"])]
-        yield Nodes(chosen, reports)
+        reported = steps is not None and not steps.empty
+        yield Nodes(chosen, steps[steps["trial"].isin(chosen["trial"])] if reported else None)
 
 
 def _of_the_thesis(table: pd.DataFrame) -> pd.DataFrame:
