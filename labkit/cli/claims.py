@@ -79,6 +79,7 @@ def _record(verdict: Verdict) -> dict[str, object]:
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "nodes": verdict.where,
+        "others": [{"nodes": v.where, "verdict": v.verdict} for v in verdict.others],
         "figures": list(verdict.claim.figures),
         "runs": verdict.runs,
         "checks": [finding.record for finding in verdict.findings],
@@ -105,6 +106,8 @@ def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
         yield f"reason   {verdict.reason}"
     if verdict.nodes:
         yield f"nodes    {verdict.where}"
+    for other in verdict.others:
+        yield f"also     {other.verdict} by {other.where}"
     option = " --reference" * reference
     for number in claim.figures:
         yield f"figure   {number} (labkit figure {number}{option})"

@@ -484,9 +484,19 @@ def test_the_nodes_with_most_of_the_runs_decide(made):
     verdict = verdict_of("6.1.3b", together(made, some))
     assert verdict.verdict == "reproduced"
     assert verdict.nodes == "processes on 200 cores, here, a processor"
+    assert [(other.nodes[:10], other.verdict) for other in verdict.others] == [
+        ("slow nodes", "refuted")
+    ]
     slow = verdict_of("6.1.3b", some)
     assert slow.verdict == "refuted"
-    assert slow.nodes == "processes on 200 cores, here, a processor, slowdown 10"
+    assert slow.nodes == "slow nodes (slowdown 10), processes on 200 cores, here, a processor"
+    assert "not run on these slow nodes" in verdict_of("6.1.5c", some).reason
+
+
+def test_slow_nodes_show_no_computing_time(made):
+    slow = verdict_of("6.2.1e", elsewhere(made, slowdown=10.0))
+    assert slow.verdict == "not measured" and "wait instead of computing" in slow.reason
+    assert verdict_of("6.2.1d", elsewhere(made, slowdown=10.0)).verdict == "reproduced"
 
 
 def test_of_several_versions_the_one_that_ran_last_is_judged(made):

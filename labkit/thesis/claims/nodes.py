@@ -97,8 +97,9 @@ class Nodes:
         row = {name: value for name, value in self._rows[0].items() if not pd.isna(value)}
         where = "pods" if row.get("launcher") == "kubernetes" else "processes"
         machine = [row[name] for name in ("host", "cpu_model") if row.get(name)]
-        slow = [f"{name} {in_word(row[name])}" for name in SLOW if name in row]
-        return ", ".join([f"{where} on {row['cores']} cores", *machine, *slow])
+        where = ", ".join([f"{where} on {row['cores']} cores", *machine])
+        slow = ", ".join(f"{name} {in_word(row[name])}" for name in SLOW if name in row)
+        return f"slow nodes ({slow}), {where}" if slow else where
 
     @cached_property
     def plateaus(self) -> dict[str, dict[str, int]]:
@@ -144,7 +145,9 @@ class Nodes:
         if name in ("model", "framework"):
             return "not run"
         if name == "workers":
-            return f"not run on these {_values(self._rows, 'cores')} cores"
+            slow = any(pd.notna(self._rows[0].get(column)) for column in SLOW)
+            cores = f"{_values(self._rows, 'cores')} cores"
+            return f"not run on these {'slow nodes' if slow else cores}"
         return f"run with {name.replace('_', ' ')} {_values(among, name)} only"
 
     def _learning(self, rows: list[Row], column: str) -> Sample:
@@ -184,6 +187,8 @@ def _rates(rows: list[Row], column: str) -> Sample:
     kept = [row for row, why in zip(rows, lost, strict=True) if not why]
     if not kept:
         return Sample(missing=f"run, but {', or '.join(dict.fromkeys(lost))}")
+    if column in (BUSY, COMPUTING) and pd.notna(kept[0].get("slowdown")):
+        return Sample(missing="run, but on slow nodes, which wait instead of computing")
     if column == BUSY:
         values = [row[RATE] * row.get(COMPUTING, math.nan) / row["workers"] for row in kept]
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -166,26 +166,37 @@ class Verdict:
     findings : tuple of Finding
     nodes : str
         Where it holds; empty if nothing of it was measured.
-    contradicted : str
-        The nodes on which as much was measured, with the opposite verdict.
+    others : tuple of Verdict
+        What runs on other nodes say, as far as anything was measured there.
     """
 
     claim: Claim
     findings: tuple[Finding, ...] = ()
     nodes: str = ""
-    contradicted: str = ""
+    others: tuple[Verdict, ...] = ()
 
     @cached_property
     def verdict(self) -> str:
         """One of `VERDICTS`."""
+        return INCONCLUSIVE if self.contradicted else self.here
+
+    @cached_property
+    def here(self) -> str:
+        """What these nodes alone say."""
         outcomes = {finding.outcome for finding in self.findings}
-        if self.contradicted:
-            return INCONCLUSIVE
         if FAILS in outcomes:
             return REFUTED
         if MISSING in outcomes or not outcomes:
             return NOT_MEASURED
         return INCONCLUSIVE if UNCLEAR in outcomes else REPRODUCED
+
+    @property
+    def contradicted(self) -> str:
+        """The nodes that say the opposite, with as much measured there; usually none."""
+        opposite = {REPRODUCED: REFUTED, REFUTED: REPRODUCED}.get(self.here)
+        nodes = (v.nodes for v in self.others
+                 if v.here == opposite and len(v.measured) == len(self.measured))  # fmt: skip
+        return next(nodes, "")
 
     @property
     def runs(self) -> list[str]:
@@ -196,9 +207,9 @@ class Verdict:
     @property
     def measured(self) -> list[Finding]:
         """The findings that have a number, the most telling first."""
-        first = {REFUTED: FAILS, INCONCLUSIVE: UNCLEAR}.get(self.verdict, HOLDS)
+        first = {REFUTED: FAILS, INCONCLUSIVE: UNCLEAR}.get(self.here, HOLDS)
         found = [finding for finding in self.findings if finding.found]
-        against = self.verdict == REFUTED
+        against = self.here == REFUTED
         return sorted(
             found, key=lambda f: (f.outcome != first, -f.margin if against else f.margin)
         )
@@ -267,11 +278,6 @@ def judge(claim: Claim, kinds: Sequence[Nodes]) -> Verdict:
         each.append(Verdict(claim, findings, nodes.description))
     if not each:
         return Verdict(claim)
-    most = max(len(verdict.measured) for verdict in each)
-    best = [verdict for verdict in each if len(verdict.measured) == most]
-    decided = [v for v in best if v.verdict in (REPRODUCED, REFUTED)]
-    chosen = (decided or best)[0]
-    others = [v for v in decided if v.verdict != chosen.verdict]
-    if not others:
-        return chosen
-    return Verdict(claim, chosen.findings, chosen.nodes, others[0].nodes)
+    each.sort(key=lambda v: (len(v.measured), v.here in (REPRODUCED, REFUTED)), reverse=True)
+    chosen, *others = each
+    return replace(chosen, others=tuple(other for other in others if other.measured))
