@@ -8,6 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
+from labkit import claims
+from labkit.thesis.claims import find
+from labkit.thesis.claims.nodes import kinds
+from labkit.thesis.claims.verdicts import judge
+
 WORKERS = (1, 2, 5, 10, 25, 50)
 SEEDS = (1, 2, 3)
 SPREAD = (0.995, 1.0, 1.005)
@@ -114,3 +119,34 @@ def curve(trial, plateau, rise):
             "samples": done * trial["batch_size"], "updates": done * trial["workers"],
         }
     )  # fmt: skip
+
+
+# --- judging it -----------------------------------------------------------------------------
+
+
+def judged(results):
+    """Return all verdicts by number."""
+    return {verdict.claim.number: verdict.verdict for verdict in claims(results)}
+
+
+def verdict_of(number, results):
+    """Return the verdict on one claim."""
+    return judge(find(number), list(kinds(results.table, results.steps)))
+
+
+def altered(results, where, **columns):
+    """Return the results with columns of some trials changed by functions of them."""
+    table = results.table.copy()
+    for column, change in columns.items():
+        table.loc[where, column] = change(table.loc[where, column])
+    return SimpleNamespace(table=table, steps=results.steps)
+
+
+def only(results, rows):
+    """Return the results with some of their trials."""
+    return SimpleNamespace(table=results.table[rows], steps=results.steps)
+
+
+def is_rate(table):
+    """Return which trials show rates, not learning."""
+    return table["eval_samples"] == 0
