@@ -259,7 +259,7 @@ def test_fifty_workers_without_cores_are_not_measured(made):
     assert found["6.2.1b"] == found["6.1.4d"] == "reproduced"
     reason = verdict_of("6.1.5c", few).reason
     assert reason == (
-        "TensorFlow, MXNet, batch 128, 50 workers: run, but oversubscribed: no scaling"
+        "TensorFlow, MXNet, batch 128 with 50 workers: run, but oversubscribed: no scaling"
     )
 
 

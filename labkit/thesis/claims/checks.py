@@ -259,7 +259,7 @@ def _mean_of(pairs: Sequence[tuple[Point, Point]], counts: Sequence[int]) -> str
     what = f"{name_of(first.framework)} / {name_of(second.framework)}, {name_of(first.model)}"
     sizes = [one.batch_size for one, _ in pairs]
     mean = "mean of " * (len(pairs) * len(counts) > 1)
-    return f"{what}, {mean}batch {_listed(sizes)}, {_listed(counts)} workers"
+    return f"{what}, {mean}batch {_listed(sizes)} with {_listed(counts)} workers"
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -261,7 +261,7 @@ def _missing(findings: Sequence[Finding]) -> Iterator[str]:
             sizes = ", ".join(map(str, dict.fromkeys(size for _, size in which)))
             counts = ", ".join(map(str, workers))
             s = "s" * (workers != (1,))
-            yield f"{frameworks}, batch {sizes}, {counts} worker{s}: {why}"
+            yield f"{frameworks}, batch {sizes} with {counts} worker{s}: {why}"
 
 
 def judge(claim: Claim, kinds: Sequence[Nodes]) -> Verdict:
