@@ -12,6 +12,7 @@ import time
 from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
 from labkit.replicas.events import Ready
+from labkit.replicas.pace import Pace
 
 if __name__ == "__main__":
     ARGS = parse()
@@ -96,6 +97,56 @@ def summed(gradient):
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
+READS = ("ReadVariableOp", "ResourceGather")
+"""The operations that fetch weights."""
+
+
+def gate(pace) -> None:
+    """Have a forward pass that has been built begin when all its weights have arrived, as told.
+
+    Otherwise a layer's weights would still be on their way while an earlier layer computes, and
+    nobody could say when computing began.
+    """
+    graph = tf.get_default_graph()
+    reading = [
+        (operation, tensor)
+        for operation in graph.get_operations()
+        for tensor in operation.inputs
+        if tensor.op.type in READS
+    ]
+    # Each tensor is sent once, to whatever uses it.
+    arrived = [tf.identity(tensor) for _, tensor in reading]
+    with tf.control_dependencies(arrived):
+        began = tf.numpy_function(told(pace.begin), [], tf.float32)
+    for operation, _ in reading:
+        operation._add_control_input(began.op)  # there is no public way to a later dependency
+
+
+def stretched(gradients, pace):
+    """Return the same gradients, after the wait of a slow node."""
+    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    with tf.control_dependencies(values):
+        ended = tf.numpy_function(told(pace.end), [], tf.float32)
+    with tf.control_dependencies([ended]):
+        values = list(map(tf.identity, values))
+    return [
+        tf.IndexedSlices(value, g.indices, g.dense_shape)
+        if isinstance(g, tf.IndexedSlices)
+        else value
+        for value, g in zip(values, gradients)
+    ]
+
+
+def told(function):
+    """Return a function as a graph can call it: with a value."""
+
+    def call():
+        function()
+        return np.float32(0)
+
+    return call
+
+
 class Worker(loop.Network):
     """A graph and a session that train on this process's CPU, alone or with others."""
 
@@ -103,6 +154,7 @@ class Worker(loop.Network):
         target, device = "", None
         self.workers = 1
         self.parts, self.copy = (args, model, data), None
+        self.pace = Pace.of(args)
         if args.strategy == "async-ps":
             self.workers = len(args.hosts["worker"])
             target = join(args).target
@@ -120,6 +172,8 @@ class Worker(loop.Network):
 
     def _build(self, args, model, data) -> None:
         self.graph = Graph(model, data, args.initializer)
+        if self.pace:
+            gate(self.pace)
         # Fed with every step, so that a warm-up can take the same path with rate 0.
         self.rate = tf.placeholder(tf.float32, [])
         self.learning_rate = args.learning_rate
@@ -131,6 +185,8 @@ class Worker(loop.Network):
         gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
             gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)
+        if self.pace:
+            gradients = stretched(gradients, self.pace)
         self.update = optimizer.apply_gradients(zip(gradients, variables))
         self.hit_share = tf.constant(0.0)
         if model.METRIC == "accuracy":
