@@ -14,6 +14,7 @@ _MODULES = {
     "Sweep": "labkit.trials",
     "Trial": "labkit.trials",
     "check_parameters": "labkit.book.parameters",
+    "claims": "labkit.thesis.claims",
     "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
     "learning_curve": "labkit.figures",

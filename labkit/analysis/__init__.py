@@ -10,6 +10,8 @@ from labkit.analysis.equations import (
 )
 from labkit.analysis.intervals import (
     Interval,
+    contrast,
+    exponential,
     geometric_interval,
     interval,
     speedup_interval,
@@ -32,7 +34,9 @@ __all__ = [
     "accuracy",
     "batches_per_second",
     "configuration",
+    "contrast",
     "entropy",
+    "exponential",
     "geometric_interval",
     "interval",
     "perplexity",

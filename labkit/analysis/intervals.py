@@ -11,6 +11,8 @@ import numpy as np
 from labkit.analysis.equations import MetricError, positive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
 
@@ -111,25 +113,58 @@ def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0
     MetricError
         If there are none of either, or one is not a positive number.
     """
-    means, square_errors, counts = [], [], []
-    for name, values in (("rates", rates), ("rates_of_one", rates_of_one)):
-        mean, square_error, n = _mean(name, _logs(name, values))
-        means.append(mean)
-        square_errors.append(square_error)
+    logs = _logs("rates", rates), _logs("rates_of_one", rates_of_one)
+    return exponential(contrast([(1, logs[0]), (-1, logs[1])], level))
+
+
+def contrast(parts: Sequence[tuple[float, ArrayLike]], level: float = 0.95) -> Interval:
+    """Return a weighted sum of the means of several samples with its confidence interval.
+
+    The samples are independent and scatter differently; see `speedup_interval` for the sources.
+    Of logarithms, with weights 1 and -1, it is the logarithm of a ratio.
+
+    Parameters
+    ----------
+    parts : sequence of (float, array_like)
+        Weights and samples, one value per repeat.
+    level : float
+        Of confidence.
+
+    Returns
+    -------
+    Interval
+        Its `n` is that of the smallest sample.
+
+    Raises
+    ------
+    MetricError
+        If there are no values of one, or one is not a finite number.
+    """
+    mean, square_errors, counts = 0.0, [], []
+    for weight, values in parts:
+        center, square_error, n = _mean("values", values)
+        mean += weight * center
+        square_errors.append(weight**2 * square_error)
         counts.append(n)
-    ratio = means[0] - means[1]
     half = math.nan
     if min(counts) > 1:
         square_error = sum(square_errors)
         half = 0.0
         if square_error > 0:
-            parts = zip(square_errors, counts, strict=True)
-            freedom = square_error**2 / sum(part**2 / (n - 1) for part, n in parts)
+            each = zip(square_errors, counts, strict=True)
+            freedom = square_error**2 / sum(part**2 / (n - 1) for part, n in each)
             half = _quantile(level, freedom) * math.sqrt(square_error)
-    return Interval(math.exp(ratio), _exp(ratio - half), _exp(ratio + half), min(counts))
+    return Interval(mean, mean - half, mean + half, min(counts))
+
+
+def exponential(found: Interval) -> Interval:
+    """Return the interval of a quantity from that of its logarithm."""
+    return Interval(*map(_exp, (found.mean, found.low, found.high)), found.n)
 
 
 def _logs(name: str, values: ArrayLike) -> np.ndarray:
+    if np.size(values) == 0:
+        raise MetricError(f"{name}: none are given")
     return np.log([positive(name, float(value)) for value in np.ravel(values)])
 
 

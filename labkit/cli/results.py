@@ -92,7 +92,7 @@ def _format_of(output: Path | None) -> str:
     )
 
 
-def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
+def read_table(name: str, reference: bool, launcher: str = "local", quiet: bool = False) -> Any:
     """Return a table of the runs on a launcher, or of the published run.
 
     Runs of another version of labkit are named on standard error: those of other code, whose
@@ -106,6 +106,8 @@ def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
         Whether the published run is meant.
     launcher : str
         Where the trials were run.
+    quiet : bool
+        Whether runs of another version have been named already.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def read_table(name: str, reference: bool, launcher: str = "local") -> Any:
     if reference:
         return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
     store = Store(launcher=launcher)
-    if others := other_versions(store):
+    if not quiet and (others := other_versions(store)):
         click.echo(f"labkit: {others}", err=True)
     results = store.results()
     frame = {"trials": results.table, "steps": results.steps, "evals": results.evals}[name]

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_MODULES = ("deployment", "figures", "plateaus", "rates", "words")
+_MODULES = ("claims", "deployment", "figures", "plateaus", "rates", "thresholds", "words")
 
 
 def __getattr__(name: str) -> Any:

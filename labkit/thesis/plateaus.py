@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-LOW = 20.0
-"""Percent: guessing hits one of ten classes in 10 % of cases."""
+from labkit.thesis.thresholds import LOW
 
 WHOLE = 95
 """Percent of a trial from which on its plateau is as long as the trial."""
@@ -15,7 +14,7 @@ WHOLE = 95
 UNITS = ("updates", "steps", "samples")
 
 
-def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def plateaus(steps: pd.DataFrame, by: list[str], below: float = LOW) -> pd.DataFrame:
     """Return how much work passed until the last report of less than 20 %.
 
     Parameters
@@ -24,6 +23,8 @@ def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         One row per report of a worker; empty if no trial reported anything.
     by : list of str
         The fields that tell trials apart.
+    below : float
+        Another accuracy than 20, in percent.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def plateaus(steps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         none = pd.MultiIndex.from_tuples([], names=by)
         return pd.DataFrame(columns=[*UNITS, "share"], index=none, dtype=int)
     groups = steps.groupby(by)
-    low = steps[steps["accuracy"] < LOW].groupby(by)[list(UNITS)].max()
+    low = steps[steps["accuracy"] < below].groupby(by)[list(UNITS)].max()
     low = low.reindex(groups.size().index).fillna(0)
     return low.assign(share=100 * low["updates"] / groups["updates"].max()).round().astype(int)
 
@@ -71,25 +72,3 @@ def _ratios(table: pd.DataFrame) -> Iterator[str]:
     for unit in UNITS:
         times = left[unit].max() / left[unit].min()
         yield f"{unit}: the longest plateau is {times:.1f} times the shortest"
-
-
-def causes(ends: pd.Series) -> Said:
-    """Say what moves the end of the plateau further: other weights, or another framework.
-
-    Parameters
-    ----------
-    ends : Series
-        The last update on the plateau, by framework and initializer.
-    """
-    return Said(_causes(ends))
-
-
-def _causes(ends: pd.Series) -> Iterator[str]:
-    for level, moves in (("initializer", "Other weights move"),
-                         ("framework", "Another framework moves")):  # fmt: skip
-        across = ends.unstack(level).dropna() if len(ends) else pd.DataFrame()
-        if across.shape[1] > 1 and len(across):
-            moved = (across.max(axis=1) - across.min(axis=1)).mean()
-            yield f"{moves} the end of the plateau by {moved:.0f} updates."
-        else:
-            yield f"{moves} it by an unknown number of updates: there are no two to compare."

@@ -187,3 +187,39 @@ def test_speedup_interval_of_what_is_no_rate_is_an_error(values):
 def test_a_level_is_between_0_and_1(level):
     with pytest.raises(MetricError, match="level"):
         analysis.interval([1, 2], level)
+
+
+# --- sums of several means ------------------------------------------------------------------
+
+
+parts_of_a_sum = st.tuples(st.sampled_from([-2, -1, 0.5, 1, 3]), rates)
+
+
+@given(st.lists(parts_of_a_sum, min_size=1, max_size=4), factor)
+def test_a_contrast_is_the_sum_of_its_weighted_means(parts, k):
+    found = analysis.contrast(parts)
+    expected = sum(weight * np.mean(values) for weight, values in parts)
+    assert found.mean == pytest.approx(expected, abs=1e-6)
+    assert found.low <= found.mean <= found.high
+    scaled = analysis.contrast([(k * weight, values) for weight, values in parts])
+    width = found.high - found.low
+    assert scaled.high - scaled.low == pytest.approx(k * width, rel=1e-6, abs=1e-9)
+    assert found.n == min(len(values) for _, values in parts)
+
+
+@given(rates)
+def test_a_contrast_of_one_mean_is_its_interval(values):
+    one, other = analysis.contrast([(1, values)]), analysis.interval(values)
+    assert (one.low, one.high) == (pytest.approx(other.low), pytest.approx(other.high))
+
+
+def test_contrasts_hold_the_true_value_as_often_as_they_say():
+    random, hits = np.random.default_rng(6), 0
+    for _ in range(1500):
+        parts = [
+            (weight, random.normal(mean, spread, n))
+            for weight, mean, spread, n in ((1, 5, 1, 3), (-1, 4, 0.2, 5), (0.5, 2, 1, 4))
+        ]
+        found = analysis.contrast(parts)
+        hits += found.low <= 2 <= found.high
+    assert 0.93 < hits / 1500 < 0.98

@@ -1,0 +1,129 @@
+"""``labkit claims``: what was measured here says to each claim of the thesis."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from labkit.cli.main import main
+from labkit.cli.options import launcher_option
+from labkit.cli.results import read_table
+from labkit.cli.table import terminal_width
+
+if TYPE_CHECKING:
+    from labkit.thesis.claims import Verdict, Verdicts
+
+WIDTH = 80
+"""Columns where output is not to a terminal."""
+
+LABEL = 9
+"""Columns of what stands before a value."""
+
+GAP = " " * LABEL
+
+
+@main.command(
+    epilog="""\b
+examples:
+  labkit claims                            the verdict on every claim, from what was run here
+  labkit claims --reference                from what is published with labkit
+  labkit claims 6.1.5d --reference         one whole: every number, nodes, runs, figures
+  labkit claims --reference --format csv"""
+)
+@click.argument("number", required=False, metavar="[CLAIM]")
+@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@launcher_option("Where the trials were run.")
+@click.option(
+    "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
+    show_default=True,
+)  # fmt: skip
+def claims(number: str | None, reference: bool, launcher: str, file_format: str) -> None:
+    """Judge the thesis's claims by what was measured.
+
+    CLAIM is a claim's number, such as 6.1.5d; without one, all are judged. Each is reproduced,
+    refuted, inconclusive or not measured; how that is decided is in docs/claims.md.
+    """
+    from types import SimpleNamespace
+
+    from labkit.thesis.claims import Verdicts, find
+    from labkit.thesis.claims import claims as judged
+
+    wanted = find(number) if number else None
+    tables = {
+        name: read_table(table, reference, launcher, quiet=name == "steps")
+        for name, table in (("table", "trials"), ("steps", "steps"))
+    }
+    found = judged(SimpleNamespace(**tables))
+    if wanted:
+        found = Verdicts(verdict for verdict in found if verdict.claim == wanted)
+    if file_format == "csv":
+        click.echo(found.table.to_csv(index=False), nl=False)
+    elif file_format == "json":
+        click.echo(json.dumps([_record(verdict) for verdict in found], indent=1))
+    else:
+        width = terminal_width() or WIDTH
+        lines = _whole(found[0], reference) if wanted else _all(found)
+        for line in lines:
+            click.echo("\n".join(_wrapped(line, width)))
+
+
+def _record(verdict: Verdict) -> dict[str, object]:
+    """Return a verdict as JSON has it: with every check and its numbers."""
+    return {
+        "claim": verdict.claim.number,
+        "statement": verdict.claim.statement,
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "nodes": verdict.where,
+        "others": [{"nodes": v.where, "verdict": v.verdict} for v in verdict.others],
+        "figures": list(verdict.claim.figures),
+        "runs": verdict.runs,
+        "checks": [finding.record for finding in verdict.findings],
+    }
+
+
+def _all(found: Verdicts) -> Iterator[str]:
+    for verdict in found:
+        yield f"{verdict.claim.number:<{LABEL - 1}} {verdict.verdict}"
+        yield GAP + verdict.claim.statement
+        for text in (verdict.evidence, verdict.reason):
+            if text:
+                yield f"{GAP}- {text}"
+    yield ""
+    yield found.summary
+
+
+def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
+    claim = verdict.claim
+    yield f"{claim.number:<{LABEL - 1}} {claim.statement}"
+    yield ""
+    yield f"verdict  {verdict.verdict}"
+    if verdict.reason:
+        yield f"reason   {verdict.reason}"
+    if verdict.nodes:
+        yield f"nodes    {verdict.where}"
+    for other in verdict.others:
+        yield f"also     {other.verdict} by {other.where}"
+    option = " --reference" * reference
+    for number in claim.figures:
+        yield f"figure   {number} (labkit figure {number}{option})"
+    for title, lines in (
+        ("checks", [f"- {finding.outcome}: {finding}" for finding in verdict.findings]),
+        ("meaning", [f"- {w.name}: {w.range} ({w.quantity}). {w.reason}" for w in claim.words]),
+        ("needs, in repeats", map(str, claim.needs)),
+        ("runs", verdict.runs),
+    ):
+        lines = [f"  {line}" for line in lines]
+        yield from ["", title, *lines] if lines else ()
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Break a line where it is too long, and indent what follows."""
+    indent = " " * (len(line) - len(line.lstrip(" -")) or LABEL)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]

@@ -1,0 +1,115 @@
+"""`claims`: the verdicts on what was measured, as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from labkit.errors import LabkitError, nearest
+from labkit.thesis.claims.nodes import kinds
+from labkit.thesis.claims.rows import CLAIMS
+from labkit.thesis.claims.verdicts import VERDICTS, Claim, Verdict, judge
+
+COLUMNS = ("claim", "statement", "verdict", "evidence", "reason", "nodes", "figures", "runs")
+
+
+class Verdicts(tuple[Verdict, ...]):
+    """The verdicts on all claims, in their order."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each, with figures and runs as their names with spaces between."""
+        return pd.DataFrame([self._row(verdict) for verdict in self], columns=list(COLUMNS))
+
+    @staticmethod
+    def _row(verdict: Verdict) -> dict[str, str]:
+        return {
+            "claim": verdict.claim.number,
+            "statement": verdict.claim.statement,
+            "verdict": verdict.verdict,
+            "evidence": verdict.evidence,
+            "reason": verdict.reason,
+            "nodes": verdict.where,
+            "figures": " ".join(verdict.claim.figures),
+            "runs": " ".join(verdict.runs),
+        }
+
+    def about(self, *numbers: str) -> Verdicts:
+        """Return the verdicts on some claims, or on those of some sections, by their numbers."""
+        return Verdicts(each for each in self if each.claim.number.startswith(numbers))
+
+    @property
+    def summary(self) -> str:
+        """How many there are of each."""
+        counts = Counter(verdict.verdict for verdict in self)
+        return ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{each.claim.number} {each.verdict}: {'. '.join(filter(None, _why(each)))}"
+            for each in self
+        ]
+        return "\n".join([*lines, self.summary])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("claim", "verdict", "evidence"))
+        rows = "".join(
+            f"<tr><td>{escape(each.claim.number)}</td><td><b>{each.verdict}</b></td>"
+            f'<td style="text-align: left">{escape(each.claim.statement)}<br>'
+            f"<small>{escape('. '.join(filter(None, _why(each))))}</small></td></tr>"
+            for each in self
+        )
+        return f"<table><tr>{head}</tr>{rows}</table><p>{self.summary}</p>"
+
+
+def _why(verdict: Verdict) -> tuple[str, str]:
+    return verdict.evidence, verdict.reason
+
+
+def claims(results: Any) -> Verdicts:
+    """Return the verdict on every claim of the thesis's chapter 6 and of the later paper.
+
+    A verdict needs the whole 95 % interval over repeats on one side of a threshold that was set
+    before; a run that shared cores, was held up by other programs or diverged says nothing about
+    scaling.
+
+    Parameters
+    ----------
+    results : object or DataFrame
+        What `measure` returned, or a table of trials; without ``steps`` nothing is said of
+        plateaus.
+
+    Returns
+    -------
+    Verdicts
+        A sequence; ``.table`` is a DataFrame.
+
+    Examples
+    --------
+    >>> claims(results).table.query("verdict == 'refuted'")
+    """
+    table, steps = (
+        (results, None) if isinstance(results, pd.DataFrame) else (results.table, results.steps)
+    )
+    there = list(kinds(table, steps))
+    return Verdicts(judge(claim, there) for claim in CLAIMS)
+
+
+def find(number: str) -> Claim:
+    """Return the claim with this number.
+
+    Raises
+    ------
+    LabkitError
+        If there is none; it names the nearest one.
+    """
+    known = {claim.number: claim for claim in CLAIMS}
+    if number not in known:
+        raise LabkitError(
+            f"claim {number!r}: no such claim{nearest(number, known, 0.5)} "
+            f"(known: {', '.join(known)})"
+        )
+    return known[number]

@@ -1,0 +1,75 @@
+"""``labkit claims``: the verdicts in a terminal, in a file, and one of them whole."""
+
+import io
+import json
+
+import made_runs
+import pandas as pd
+import pytest
+
+from labkit.runs import Store
+from labkit.thesis.claims import CLAIMS, VERDICTS
+
+pytestmark = pytest.mark.unit
+
+NUMBERS = [claim.number for claim in CLAIMS]
+
+
+@pytest.mark.parametrize("columns", [None, "80", "120"])
+def test_every_claim_has_its_verdict_within_the_width(labkit, monkeypatch, columns):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    shown = labkit("claims", "--reference")
+    assert shown.exit_code == 0 and shown.stderr == ""
+    lines = shown.stdout.splitlines()
+    assert max(map(len, lines)) <= int(columns or 80)
+    heads = [line.split(maxsplit=1) for line in lines if line and not line.startswith(" ")][:-1]
+    assert [number for number, _ in heads] == NUMBERS
+    assert {verdict for _, verdict in heads} <= set(VERDICTS)
+    counts = [sum(verdict == name for _, verdict in heads) for name in VERDICTS]
+    assert lines[-1] == ", ".join(
+        f"{count} {name}" for count, name in zip(counts, VERDICTS, strict=True)
+    )
+    for claim in CLAIMS:
+        assert claim.statement in " ".join(shown.stdout.split())
+
+
+def test_csv_and_json_say_the_same(labkit):
+    table = pd.read_csv(io.StringIO(labkit("claims", "--reference", "--format=csv").stdout))
+    records = json.loads(labkit("claims", "--reference", "--format=json").stdout)
+    assert list(table["claim"]) == [record["claim"] for record in records] == NUMBERS
+    assert list(table["verdict"]) == [record["verdict"] for record in records]
+    for record in records:
+        for check in record["checks"]:
+            measured = check["outcome"] != "missing"
+            assert (check["estimate"] is not None) == measured == (check["n"] > 0)
+
+
+def test_one_claim_whole(labkit, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    said = labkit("claims", "6.1.4c", "--reference").stdout
+    assert said.startswith("6.1.4c ") and max(map(len, said.splitlines())) <= 80
+    for part in ("verdict", "nodes", "figure   6.4b (labkit figure 6.4b --reference)", "checks",
+                 "meaning", "about equal: 0.8 to 1.25", "needs", "runs", "mxnet-lenet5-w1-b256"):
+        assert part in said  # fmt: skip
+    (record,) = json.loads(labkit("claims", "6.1.4c", "--reference", "--format=json").stdout)
+    for check in record["checks"]:
+        assert check["of"] in " ".join(said.split()) and check["outcome"] in said
+
+
+def test_an_unknown_claim_is_one_error_before_anything_is_read(labkit):
+    refused = labkit("claims", "6.9z")
+    assert refused.exit_code == 1
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("labkit: claim '6.9z': no such claim; did you mean '6.")
+    assert labkit("claims", "--launcher=locl").exit_code == 1
+
+
+def test_without_runs_it_says_how_to_get_some(labkit, tmp_path):
+    empty = labkit("claims")
+    assert empty.exit_code == 1 and "labkit reproduce" in empty.stderr
+    made_runs.add(Store(tmp_path / "outputs" / "runs"), made_runs.trial(batch_size=50))
+    judged = labkit("claims", "6.1.3b")
+    assert judged.exit_code == 0, judged.output
+    assert "not measured" in judged.stdout and "figure   6.3 (labkit figure 6.3)" in judged.stdout

@@ -1,0 +1,38 @@
+"""docs/claims.md says what the code says: the words, and the verdicts on the published run."""
+
+import re
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from processes import REPOSITORY
+
+from labkit import claims
+from labkit.settings import REFERENCE
+from labkit.thesis.thresholds import WORDS
+
+pytestmark = pytest.mark.unit
+
+PAGE = (REPOSITORY / "docs" / "claims.md").read_text()
+
+
+def rows(section):
+    """Return the rows of the table in a section of the page, without its head."""
+    text = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\|.*\|$", text, re.MULTILINE)[2:]
+
+
+def test_every_word_is_on_the_page():
+    expected = [f"| {w.name} | {w.quantity} | {w.range} | {w.reason} |" for w in WORDS]
+    assert rows("What the words mean") == expected
+
+
+def test_the_verdicts_on_the_page_are_those_of_the_published_run():
+    tables = {name: pd.read_parquet(REFERENCE / f"{name}.parquet") for name in ("trials", "steps")}
+    found = claims(SimpleNamespace(table=tables["trials"], steps=tables["steps"]))
+    assert f"`labkit claims --reference`: {found.summary}." in PAGE
+    assert rows("What the published run says") == [
+        f"| {verdict.claim.number} | {verdict.verdict} | {verdict.measured[0]} |"
+        for verdict in found
+        if verdict.verdict != "not measured"
+    ]
