@@ -21,7 +21,7 @@ from labkit.analysis.scaling import (
     speedups,
     summarise,
 )
-from labkit.analysis.window import Progress, Window, window
+from labkit.analysis.window import Progress, Window, waiting_together, window
 
 __all__ = [
     "CIRCUMSTANCES",
@@ -41,5 +41,6 @@ __all__ = [
     "speedup_interval",
     "speedups",
     "summarise",
+    "waiting_together",
     "window",
 ]

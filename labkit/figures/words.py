@@ -9,6 +9,7 @@ import pandas as pd
 
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
+from labkit.trials.trial import Trial
 
 
 def name_of(value: str) -> str:
@@ -41,7 +42,14 @@ def describe_fixed(trials: pd.DataFrame, columns: list[str]) -> list[str]:
 
 
 def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str]) -> str:
-    """Return a figure's title: the one that was asked for, with what is fixed for ``{}``."""
+    """Return a figure's title: the one that was asked for, with what is fixed for ``{}``.
+
+    A strategy goes without saying only if it is the one that trials have if they name none.
+    """
+    if "strategy" in trials and Trial.model_fields["strategy"].default not in set(
+        trials["strategy"]
+    ):
+        columns = [*columns, "strategy"]
     derived = ", ".join([kind, *describe_fixed(trials, columns)])
     return derived if title is None else title.replace("{}", derived)
 

@@ -15,6 +15,7 @@ from labkit.figures import learning_curve, select, throughput
 from labkit.figures.style import MARKERS, style
 from labkit.thesis import rates
 from labkit.trials import Sweep
+from labkit.trials.strategies import STRATEGIES
 
 pytestmark = pytest.mark.unit
 
@@ -89,6 +90,14 @@ def test_any_configuration_has_a_style_and_always_the_same(values, random):
     assert one == style(shuffled) == style(pd.Series(values, dtype=object).to_dict())
     assert one.marker in MARKERS and one.width > 0
     assert all(0 <= part <= 1 for part in one.colour)
+
+
+def test_strategies_look_different():
+    looks = {
+        style({"framework": "mxnet", "batch_size": 128, "model": "lenet5", "strategy": strategy})
+        for strategy in STRATEGIES
+    }
+    assert len({(one.marker, one.dashes) for one in looks}) == len(STRATEGIES)
 
 
 def test_what_is_not_set_is_the_same_in_a_table_and_a_trial():
