@@ -97,6 +97,18 @@ def summed(gradient):
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
+class LockStep(tf.train.SyncReplicasOptimizer):
+    """Applies the mean of all workers' gradients; its thread ends in silence, with the session."""
+
+    def get_chief_queue_runner(self):
+        """Return what applies gradients on the chief, for the session's hook."""
+        runner = super().get_chief_queue_runner()
+        ends = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+        return tf.train.QueueRunner(
+            runner.queue, runner.enqueue_ops, queue_closed_exception_types=ends
+        )
+
+
 class Worker(loop.Network):
     """A graph and a session that train on this process's CPU, alone or with others."""
 
@@ -139,7 +151,7 @@ class Worker(loop.Network):
             gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)
         self.steps, self.hooks, updates = 0, [], None
         if args.strategy == "sync-ps":
-            optimizer = tf.train.SyncReplicasOptimizer(optimizer, self.workers, self.workers)
+            optimizer = LockStep(optimizer, self.workers, self.workers)
             # No tokens to begin with: with one, a worker would go on before the first update, and
             # its second gradient would be stale and dropped.
             self.hooks = [optimizer.make_session_run_hook(args.index == 0, num_tokens=0)]
