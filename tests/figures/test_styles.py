@@ -15,7 +15,6 @@ from labkit.figures import learning_curve, select, throughput
 from labkit.figures.style import MARKERS, style
 from labkit.thesis import rates
 from labkit.trials import Sweep
-from labkit.trials.strategies import STRATEGIES
 
 pytestmark = pytest.mark.unit
 
@@ -95,9 +94,9 @@ def test_any_configuration_has_a_style_and_always_the_same(values, random):
 def test_strategies_look_different():
     looks = {
         style({"framework": "mxnet", "batch_size": 128, "model": "lenet5", "strategy": strategy})
-        for strategy in STRATEGIES
+        for strategy in ("async-ps", "sync-ps", "single")
     }
-    assert len({(one.marker, one.dashes) for one in looks}) == len(STRATEGIES)
+    assert len({one.marker for one in looks}) == len({one.dashes for one in looks}) == 3
 
 
 def test_what_is_not_set_is_the_same_in_a_table_and_a_trial():
