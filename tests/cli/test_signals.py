@@ -18,6 +18,15 @@ from labkit.settings import OUTPUTS
 RUN = ("run", "--framework=mxnet", "--model=lenet5", "--batch-size=32", "--learning-rate=0.01",
        "--eval-samples=0", "--workers=2", "--steps=1000000")  # fmt: skip
 
+
+@pytest.fixture(autouse=True)
+def no_nohup():
+    """The tests themselves may run under nohup, which would let SIGHUP pass unheard."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 ENDINGS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 
 
