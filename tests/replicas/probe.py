@@ -309,27 +309,25 @@ def look_at_sharing():
 
 # --- in lock step ---------------------------------------------------------------------------
 
-ROUNDS = [
-    tuple(random.integers(0, 10_000, (10, WORDS)).astype(np.int32) for _ in range(2))
-    for _ in range(3)
-]
-"""Sequences and labels of two workers, who share each round's; and of one who has them all."""
+ROUNDS = 3
 
-FAST = "--learning-rate=1"
+SHARED = tuple(random.integers(0, 10_000, (10, WORDS)).astype(np.int32) for _ in range(2))
+"""Sequences and their labels: of two workers half each, or of one."""
+
+FAST = ["--model=lstm", "--loss-over-time=mean", "--learning-rate=10"]
+"""So that the loss falls visibly in some rounds."""
 
 
 def take_rounds_in_lock_step():
     """Return of two workers the losses, and the weights before and after."""
 
     def work(index, options, wait):
-        worker = make("--model=lstm", FAST, *options)
+        worker = make(*FAST, *options)
         worker.barrier()
         worker.warm_up(*BATCHES["lstm"])
         before = weights(worker)
-        losses = [
-            worker.train(inputs[5 * index :][:5], labels[5 * index :][:5])[0]
-            for inputs, labels in ROUNDS
-        ]
+        half = [array[5 * index :][:5] for array in SHARED]
+        losses = [worker.train(*half)[0] for _ in range(ROUNDS)]
         worker.finish()
         return losses, before, weights(worker)
 
@@ -339,9 +337,9 @@ def take_rounds_in_lock_step():
 def beside_one_worker(rounds):
     """Compare rounds in lock step with those of one worker, who takes all samples at once."""
     (losses, before, after), (others_losses, others_before, others_after) = rounds
-    one = make("--model=lstm", FAST, "--batch-size=10")
+    one = make(*FAST, "--batch-size=10")
     load(one, before)
-    own_losses = [one.train(*batch)[0] for batch in ROUNDS]
+    own_losses = [one.train(*SHARED)[0] for _ in range(ROUNDS)]
     arrays = zip(weights(one), before, after, strict=True)
     return {
         "workers apart": [apart(before, others_before), apart(after, others_after)],

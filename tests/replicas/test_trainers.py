@@ -251,6 +251,6 @@ def test_in_lock_step_two_workers_are_one_with_all_their_samples(probe):
     """The step is the mean over the samples of both, of an embedding's rows, too."""
     found = probe["lock step"]
     assert found["workers apart"] == [0, 0]
-    assert max(found["off"]) < 0.01
+    assert max(found["off"]) < 1e-4
     assert found["losses"] == pytest.approx(found["own losses"], rel=1e-4)
-    assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=0.001)
+    assert found["losses"][-1] < found["losses"][0] - 0.01  # enough to see a wrong step in it

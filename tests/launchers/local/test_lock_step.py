@@ -75,7 +75,7 @@ def test_when_one_stands_still_so_do_the_others(framework, store, tmp_path, monk
 ])  # fmt: skip
 def test_whoever_leaves_first_leaves_nobody_behind(framework, slow, store):
     """A worker that has a tenth of its time hears of the last update long after the other."""
-    few = trial(framework, strategy="sync-ps", steps=10)
+    few = trial(framework, strategy="sync-ps", steps=5)
     saboteur = Saboteur((None, None), None, slow=(slow, Barrier))
     row = measure([few], store=store, on_event=saboteur).table.iloc[0]
     assert row.status == "finished"
