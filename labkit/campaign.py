@@ -110,7 +110,7 @@ def measure(
         At the end, if trials have failed; the others' results are kept, and the next call runs
         only what is missing. A diverged trial is a result, not a failure.
     """
-    _check(launcher, precision, max_repeats, deadline)
+    _check(sweep, launcher, precision, max_repeats, deadline)
     store = Store(store and store.root, launcher)
     known: dict[Trial, Run] = {}
     new: dict[Trial, Run] = {}
@@ -164,10 +164,18 @@ def _interruption(kept: int) -> KeyboardInterrupt:
     return error
 
 
-def _check(launcher: str, precision: float | None, max_repeats: int, deadline: float) -> None:
+def _check(
+    sweep: Iterable[Trial],
+    launcher: str,
+    precision: float | None,
+    max_repeats: int,
+    deadline: float,
+) -> None:
     if launcher not in LAUNCHERS:
         hint = nearest(launcher, LAUNCHERS)
         raise TrialError(f"launcher: {launcher!r}{hint}; allowed: {', '.join(LAUNCHERS)}")
+    if launcher != "local" and any(trial.slowdown is not None for trial in sweep):
+        raise TrialError(f"slowdown: nothing that launcher {launcher!r} can do; allowed: 'local'")
     if precision is not None and not 0 < precision < math.inf:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:

@@ -21,6 +21,7 @@ RECORD = {
     "startup_s": 1.5,
     "load_before": 0.25,
     "load_after": 1.75,
+    "own_cpu": 0.5,
     "other_cpu": 0.125,
     "overloaded": False,
 }
@@ -75,6 +76,9 @@ def events(trial, role, index, boot=1000.0):
                 steps=trial.total_steps,
                 metric="accuracy" if images else "perplexity", value=87.5 if images else 321.0,
                 loss=0.5, pause=1.0)  # fmt: skip
+        if trial.slowdown is not None:
+            add(4 + trial.total_steps * seconds, "computed", gradients=trial.total_steps, late=3,
+                low=0.01, median=0.02, high=0.03, cpu=101.0)  # fmt: skip
         add(
             4 + trial.total_steps * seconds,
             "end",

@@ -18,6 +18,9 @@ COMMON = "common"
 BOOK = "book"
 """The list of the notebooks that are part of the book; without it these are all."""
 
+SOME = "notebooks"
+"""The list of those that a profile runs; without it these are all of the book."""
+
 
 class BookError(LabkitError):
     """A profile that does not fit the notebooks, or notebooks that failed."""
@@ -55,9 +58,16 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
     for name in listed:
         if name not in there:
             raise BookError(f"profiles.toml, {BOOK}: " + _unknown("notebook", name, there))
-    sources = {name: there[name] for name in listed}
     if profile not in profiles:
         raise BookError(_unknown("profile", profile, profiles))
+    some = profiles[profile].pop(SOME, listed)
+    for name in some:
+        if name not in listed:
+            raise BookError(
+                f"profiles.toml, profile {profile!r}, {SOME}: "
+                + _unknown("notebook", name, listed)
+            )
+    sources = {name: there[name] for name in listed if name in some}
     known = {name: parameters(path) for name, path in sources.items()}
     tables = dict(profiles[profile])
     common = tables.pop(COMMON, {}) | {"launcher": launcher}

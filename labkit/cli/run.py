@@ -25,6 +25,8 @@ examples:
       --batch-size 128 --learning-rate 0.025 --steps 200 --repeats 3
   labkit run --framework tensorflow --model lstm --batch-size 20 --learning-rate 0.05 \\
       --epochs 1 --loss-over-time sum --clip-norm 5
+  labkit run --framework mxnet --model lenet5 --workers 1 10 20 --slowdown 20 \\
+      --batch-size 128 --learning-rate 0.025 --steps 20 --eval-samples 0
   labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
       --learning-rate 0.1 --epochs 1 --launcher kubernetes""",
 )
@@ -64,6 +66,17 @@ def run(
     click.echo(f"kept in    {os.path.relpath(store.find(sweep[0]).directory)}")
 
 
+def why_overloaded(row: Any) -> str:
+    """Return why a trial has no rate."""
+    if math.isnan(row.late_share):
+        return f"other programs used {row.other_cpu:.1f} cores meanwhile"
+    return (
+        f"the machine could not keep up with its slow nodes: {row.late_share:.1%} of their "
+        f"gradients late, {row.idle_share:.0%} idle. A larger slowdown, fewer workers or fewer "
+        "other programs may help"
+    )
+
+
 def summary(row: Any, evals: Any) -> str:
     """Return one trial's results as text.
 
@@ -79,9 +92,7 @@ def summary(row: Any, evals: Any) -> str:
     alone = row.workers == 1
     lines = [row.trial]
     if row.overloaded:
-        lines.append(
-            f"throughput not measured: other programs used {row.other_cpu:.1f} cores meanwhile"
-        )
+        lines.append(f"throughput not measured: {why_overloaded(row)}")
     else:
         shared = "   (oversubscribed: more workers and servers than cores)"
         shared = shared if row.oversubscribed else ""
@@ -98,6 +109,11 @@ def summary(row: Any, evals: Any) -> str:
             spread.append(f"{row.variation:.1%} over time (coefficient of variation)")
         if spread:
             lines.append(f"spread     {', '.join(spread)}")
+    if math.isfinite(row.late_share):
+        lines.append(
+            f"slow nodes computing takes {row.slowdown:g} times the {row.compute_ms:.1f} ms of a "
+            f"core here; {row.late_share:.1%} late, machine {row.idle_share:.0%} idle"
+        )
     lines += [
         f"CPU time   {row.cpu_ms_per_step:.1f} ms per step{'' if alone else ' and worker'}",
         f"start-up   {row.startup_s:.1f} s until "

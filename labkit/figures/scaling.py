@@ -231,7 +231,8 @@ def _panels(panels: list[Axes], split: Split, summary: pd.DataFrame) -> Any:
 def _lines(split: Split, summary: pd.DataFrame) -> Any:
     """Yield style, rows, label and shift of each line of a panel, in order."""
     lines = list(split.curves(summary))
-    named = [c for c in split.lines if len(split.lines) == 1 or split.trials[c].nunique() > 1]
+    only = len(split.lines) == 1
+    named = [c for c in split.lines if only or split.trials[c].nunique(dropna=False) > 1]
     for i, (values, rows) in enumerate(lines):
         for value, same in rows.groupby(split.x):
             fields = analysis.configuration(same)

@@ -18,6 +18,13 @@ def name_of(value: str) -> str:
     return row.title if row else PurePath(value).stem
 
 
+def nodes(slowdown: float | None) -> str:
+    """Return what figures call the nodes of trials."""
+    if slowdown is None or pd.isna(slowdown):
+        return "nodes of today"
+    return f"slow nodes (computing {slowdown:g} x longer)"
+
+
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
     """Return some values of a trial in words."""
     words = []
@@ -25,6 +32,8 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
         value = values[column]
         if column in ("framework", "model"):
             words.append(name_of(value))
+        elif column == "slowdown":
+            words.append(nodes(value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
         elif column in ("strategy", "launcher", "dataset", "cpu_model", "versions"):
@@ -44,14 +53,17 @@ def describe_fixed(trials: pd.DataFrame, columns: list[str]) -> list[str]:
 def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str]) -> str:
     """Return a figure's title: the one that was asked for, with what is fixed for ``{}``.
 
-    A strategy goes without saying only if it is the one that trials have if they name none.
+    Slow nodes are named in any case: nobody is to take their rates for those of today's. A
+    strategy goes without saying only if it is the one that trials have if they name none.
     """
     if "strategy" in trials and Trial.model_fields["strategy"].default not in set(
         trials["strategy"]
     ):
         columns = [*columns, "strategy"]
     derived = ", ".join([kind, *describe_fixed(trials, columns)])
-    return derived if title is None else title.replace("{}", derived)
+    title = derived if title is None else title.replace("{}", derived)
+    slow = trials["slowdown"].unique() if "slowdown" in trials else [None]
+    return title if len(slow) > 1 or pd.isna(slow[0]) else f"{title}\n{nodes(slow[0])}"
 
 
 def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> list[str]:

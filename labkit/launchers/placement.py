@@ -10,7 +10,11 @@ from labkit.trials import Trial
 
 
 def arguments(
-    trial: Trial, model: Path | str, data_directory: Path | str, deadline: float
+    trial: Trial,
+    model: Path | str,
+    data_directory: Path | str,
+    deadline: float,
+    compute: float | None = None,
 ) -> list[str]:
     """Return what all replicas of a trial find on their command line.
 
@@ -23,10 +27,13 @@ def arguments(
         Where they find the data sets.
     deadline : float
         Seconds the trial may take.
+    compute : float, optional
+        Seconds that a gradient takes on a quiet core, for a trial with a slowdown.
     """
     values = trial.model_dump(exclude_none=True, exclude={"framework", "workers", "servers"})
     values["model"] = model
     line = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+    line += [f"--compute={compute}"] if compute else []
     return [
         *line, f"--trial={trial.identity}", f"--data={data_directory}",
         f"--deadline={deadline + 30}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "loop.py")
+SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.py", "loop.py")
 """What all trainers import."""
 
 

@@ -47,6 +47,12 @@ def parse(
     job.add_argument("--hosts", type=json.loads, help="JSON: a list of host:port for each role")
     job.add_argument("--deadline", type=float, help="seconds after which the replica ends itself")
     job.add_argument("--data", type=Path, default=Path("data"), help="where `labkit data` put it")
+    job.add_argument(
+        "--compute",
+        type=float,
+        help="seconds that a gradient takes on a quiet core here, for --slowdown; without it, "
+        "nothing is stretched, and the events say how long gradients took",
+    )
     job.add_argument("--trial", default="", help="the trial's identity, repeated in the events")
     trial = parser.add_argument_group("the trial")
     trial.add_argument("--model", default="lenet5", help="a name, or the path of a model's file")
@@ -63,6 +69,9 @@ def parse(
     trial.add_argument("--clip-norm", type=float, help="of the whole gradient; off by default")
     trial.add_argument("--loss-over-time", default="default", choices=("default", "mean", "sum"))
     trial.add_argument("--eval-samples", type=int, help="default all test samples, 0 for none")
+    trial.add_argument(
+        "--slowdown", type=float, help="how many times longer computing a gradient takes"
+    )
     trial.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(argv)
     if args.strategy != "single" and not args.hosts:

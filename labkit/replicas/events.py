@@ -160,6 +160,29 @@ class Evaluation(Event):
 
 
 @dataclass(frozen=True)
+class Computed(Event):
+    """How long a worker's gradients took, of a trial whose computing is timed or stretched.
+
+    Attributes
+    ----------
+    gradients : int
+        That it has computed since the barrier.
+    late : int
+        Of these, those that took longer than their stretched time.
+    low, median, high : float
+        Seconds that they really took: 10th, 50th and 90th percentile.
+    """
+
+    kind: ClassVar[str] = "computed"
+
+    gradients: int
+    late: int
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
 class End(Event):
     """The replica has done all it had to do.
 
@@ -195,7 +218,7 @@ class Error(Event):
     traceback: str
 
 
-KINDS = {c.kind: c for c in (Start, Ready, Barrier, Step, Evaluation, End, Error)}
+KINDS = {c.kind: c for c in (Start, Ready, Barrier, Step, Evaluation, Computed, End, Error)}
 
 _TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict}
 _MAY_BE_INFINITE = {(Evaluation, "value"), (Evaluation, "loss")}

@@ -7,12 +7,13 @@ import platform
 import signal
 import socket
 import time
-from typing import Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 
 from labkit.replicas import events, models
 from labkit.replicas.arrays import Arrays, as_inputs, batches
+from labkit.replicas.pace import Pace
 
 REPORT_EVERY = 0.5
 """Seconds between two ``step`` events of a worker, at least."""
@@ -46,7 +47,15 @@ class Diverged(ArithmeticError):
 
 
 class Network(abc.ABC):
-    """What a trainer's worker offers to the training loop."""
+    """What a trainer's worker offers to the training loop.
+
+    Attributes
+    ----------
+    pace : Pace or None
+        Told by `train` when a gradient's computing begins and ends; None if nobody asks.
+    """
+
+    pace: Optional[Pace] = None
 
     @abc.abstractmethod
     def train(self, inputs: np.ndarray, labels: np.ndarray) -> Tuple[float, float]:
@@ -96,6 +105,8 @@ def work(args, writer, model, network, data):
     writer.write(events.Ready)
     network.barrier()
     reported = writer.write(events.Barrier)
+    if network.pace:
+        network.pace.start()
 
     steps = 0
     losses, hits = [], []
@@ -134,6 +145,8 @@ def work(args, writer, model, network, data):
             evaluate(args, writer, model, network, data, steps, reported)
             reported = time.monotonic()
     network.close()
+    if network.pace:
+        writer.write(events.Computed, **network.pace.summary())
     writer.end(steps=steps, samples=steps * size)
 
 

@@ -13,6 +13,7 @@ import os
 from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
 from labkit.replicas.events import Ready
+from labkit.replicas.pace import Pace
 
 if __name__ == "__main__":
     ARGS = parse()
@@ -57,7 +58,7 @@ class Worker(loop.Network):
         self.clip_norm = args.clip_norm
         self.metric, self.evaluated = model.METRIC, model.EVAL_BATCH
         self.shape, self.label_shape = data.train_inputs.shape[1:], data.train_labels.shape[1:]
-        self.store = None
+        self.store, self.pace = None, Pace.of(args)
         if args.strategy in STORES:
             join(args)
             self.store = mx.kv.create(STORES[args.strategy])
@@ -103,17 +104,23 @@ class Worker(loop.Network):
             provide_label=shapes[1],
         )
 
-    def _gradients(self):
+    def _arrays(self, kind):
         module = getattr(self.module, "_curr_module", self.module)
-        return [arrays[0] for arrays in module._exec_group.grad_arrays]
+        return [arrays[0] for arrays in getattr(module._exec_group, f"{kind}_arrays")]
 
     def train(self, inputs, labels):
         batch = self._batch(inputs, labels)
+        if self.pace:
+            _wait_for(self._arrays("param"))
+            self.pace.begin()
         self.module.forward_backward(batch)
         if self.clip_norm:
             # The servers divide by the number of targets: the bound is multiplied by it. In lock
             # step, too, it bounds each worker's own gradient, before their mean is taken.
-            mx.gluon.utils.clip_global_norm(self._gradients(), self.clip_norm * self.targets)
+            mx.gluon.utils.clip_global_norm(self._arrays("grad"), self.clip_norm * self.targets)
+        if self.pace:
+            _wait_for(self._arrays("grad"))
+            self.pace.end()
         self.module.update()
         # Needs the forward pass only: the rest is computed while the next batch is prepared.
         probabilities = self.module.get_outputs()[0]
@@ -126,7 +133,7 @@ class Worker(loop.Network):
 
     def warm_up(self, inputs, labels) -> None:
         self.module.forward_backward(self._batch(inputs, labels))
-        for gradient in self._gradients():
+        for gradient in self._arrays("grad"):
             gradient[:] = 0
         self.module.update()
 
@@ -155,6 +162,12 @@ class Worker(loop.Network):
 
     def close(self) -> None:
         """Nothing to do: the store says good-bye when the process ends."""
+
+
+def _wait_for(arrays) -> None:
+    """Return when these have been computed, or have arrived: MXNet's calls do not wait."""
+    for array in arrays:
+        array.wait_to_read()
 
 
 def join(args) -> None:

@@ -13,6 +13,7 @@ import time
 from labkit.replicas import checksum, loop
 from labkit.replicas.arguments import parse
 from labkit.replicas.events import Ready
+from labkit.replicas.pace import Pace
 
 if __name__ == "__main__":
     ARGS = parse()
@@ -109,6 +110,56 @@ class LockStep(tf.train.SyncReplicasOptimizer):
         )
 
 
+READS = ("ReadVariableOp", "ResourceGather")
+"""The operations that fetch weights."""
+
+
+def gate(pace) -> None:
+    """Have a forward pass that has been built begin when all its weights have arrived, as told.
+
+    Otherwise a layer's weights would still be on their way while an earlier layer computes, and
+    nobody could say when computing began.
+    """
+    graph = tf.get_default_graph()
+    reading = [
+        (operation, tensor)
+        for operation in graph.get_operations()
+        for tensor in operation.inputs
+        if tensor.op.type in READS
+    ]
+    # Each tensor is sent once, to whatever uses it.
+    arrived = [tf.identity(tensor) for _, tensor in reading]
+    with tf.control_dependencies(arrived):
+        began = tf.numpy_function(told(pace.begin), [], tf.float32)
+    for operation, _ in reading:
+        operation._add_control_input(began.op)  # there is no public way to a later dependency
+
+
+def stretched(gradients, pace):
+    """Return the same gradients, after the wait of a slow node."""
+    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    with tf.control_dependencies(values):
+        ended = tf.numpy_function(told(pace.end), [], tf.float32)
+    with tf.control_dependencies([ended]):
+        values = list(map(tf.identity, values))
+    return [
+        tf.IndexedSlices(value, g.indices, g.dense_shape)
+        if isinstance(g, tf.IndexedSlices)
+        else value
+        for value, g in zip(values, gradients)
+    ]
+
+
+def told(function):
+    """Return a function as a graph can call it: with a value."""
+
+    def call():
+        function()
+        return np.float32(0)
+
+    return call
+
+
 class Worker(loop.Network):
     """A graph and a session that train on this process's CPU, alone or with others."""
 
@@ -116,6 +167,7 @@ class Worker(loop.Network):
         target, device = "", None
         self.workers = 1
         self.parts, self.copy = (args, model, data), None
+        self.pace = Pace.of(args)
         if args.strategy != "single":
             self.workers = len(args.hosts["worker"])
             target = join(args).target
@@ -138,6 +190,8 @@ class Worker(loop.Network):
 
     def _build(self, args, model, data) -> None:
         self.graph = Graph(model, data, args.initializer)
+        if self.pace:
+            gate(self.pace)
         # Fed with every step, so that a warm-up can take the same path with weight 0. The rate
         # could not be: in lock step a thread of the chief's applies it, and feeds nothing.
         self.weight = tf.placeholder(tf.float32, [])
@@ -149,6 +203,8 @@ class Worker(loop.Network):
         gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
             gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)
+        if self.pace:
+            gradients = stretched(gradients, self.pace)
         self.steps, self.hooks, updates = 0, [], None
         if args.strategy == "sync-ps":
             optimizer = LockStep(optimizer, self.workers, self.workers)

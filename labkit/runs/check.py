@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from labkit.replicas.events import Barrier, End, Evaluation, Event, Ready, Start, Step
+from labkit.replicas.events import Barrier, Computed, End, Evaluation, Event, Ready, Start, Step
 from labkit.runs.run import Run, RunError
 
 
@@ -70,5 +70,8 @@ def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
     if index == 0 and run.trial.eval_samples != 0:
         due = math.ceil(run.trial.total_steps / run.trial.steps_per_epoch)
     yield "number of evaluations", len(found), due
+    timed = [event.gradients for event in events if isinstance(event, Computed)]
+    due = [run.trial.total_steps] if run.trial.slowdown is not None else []
+    yield "gradients timed", timed, due
     for event in found:
         yield "metric", event.metric, run.trial.network.metric

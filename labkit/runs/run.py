@@ -15,13 +15,21 @@ from labkit import analysis
 from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
-from labkit.replicas.events import Evaluation, Event, Start, Step, since_barrier
+from labkit.replicas.events import Computed, Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
-from labkit.trials.demand import cores_needed
+from labkit.trials.demand import cores_needed, is_slow
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
 and of a second that is the tenth from which other programs count as having kept it busy."""
+
+
+LATE_SHARE = 0.1
+"""Of a slow node's gradients; where more are late, the machine could not keep up and the rate is
+too low: with a tenth late, speedups of 50 workers were found 2 to 5 % too small."""
+
+LEAST_IDLE = 0.05
+"""Share of a machine with slow nodes that must have been idle: beyond that it is saturated."""
 
 
 class RunError(LabkitError):
@@ -88,8 +96,10 @@ class Run:
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether more needed a core than there were."""
+        """Whether more needed a core than there were; slow nodes wait, and need none each."""
         record = self.record
+        if is_slow(self.trial):
+            return False
         default = record.get("time_shared", cores_needed(self.trial) > record["machine"]["cores"])
         return record.get("oversubscribed", default)
 
@@ -99,13 +109,31 @@ class Run:
 
         Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
         held it up only as much as its own replicas did. Nor can it be told in a window shorter
-        than `SHORTEST_JUDGED`.
+        than `SHORTEST_JUDGED`. Slow nodes were held up if more than `LATE_SHARE` of their
+        gradients were late, or less than `LEAST_IDLE` of the machine was idle, whoever kept it
+        busy.
         """
         if not self.finished or self.oversubscribed:
             return False
+        if self.record.get("calibration", {}).get("overloaded"):
+            return True
+        if is_slow(self.trial):
+            return self.late_share > LATE_SHARE or self.idle_share < LEAST_IDLE
         if self.window.end - self.window.begin < SHORTEST_JUDGED:
             return None
         return bool(self.record.get("overloaded"))
+
+    @functools.cached_property
+    def late_share(self) -> float:
+        """Share of a slow node's gradients that took longer than their stretched time."""
+        timed = [event for events in self.workers for event in events if type(event) is Computed]
+        return sum(event.late for event in timed) / sum(event.gradients for event in timed)
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the machine that was idle while all workers trained."""
+        record = self.record
+        return 1 - (record["own_cpu"] + record["other_cpu"]) / record["machine"]["cores"]
 
     @functools.cached_property
     def window(self) -> Window:

@@ -27,6 +27,9 @@ NUMBERS = (
     "epoch_s",
     "startup_s",
     "cpu_ms_per_step",
+    "compute_ms",
+    "late_share",
+    "idle_share",
     "peak_memory_mb",
     "accuracy",
     "perplexity",
@@ -118,6 +121,12 @@ def _numbers(run: Run) -> dict[str, Any]:
         / sum(end.steps for end in ends),
         "peak_memory_mb": max(end.peak_bytes for end in ends) / 2**20,
     }
+    if "calibration" in run.record:
+        numbers |= {
+            "compute_ms": 1000 * run.record["calibration"]["median"],
+            "late_share": run.late_share,
+            "idle_share": run.idle_share,
+        }
     evaluations = run.evaluations()
     if evaluations:
         _, last = evaluations[-1]

@@ -11,6 +11,11 @@ def beside_workers(trial: Trial) -> bool:
     return FRAMEWORKS[trial.framework].servers_per_worker and trial.servers == trial.workers
 
 
+def is_slow(trial: Trial) -> bool:
+    """Whether its workers wait most of the time, so that many share a core."""
+    return trial.slowdown is not None and trial.slowdown > 1
+
+
 def cores_needed(trial: Trial) -> int:
     """Return how many cores a trial keeps busy.
 

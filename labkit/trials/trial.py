@@ -76,6 +76,9 @@ class Trial(BaseModel):
     eval_samples: int | None = Field(
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
     )
+    slowdown: float | None = Field(
+        None, ge=1, description="of slow nodes: how many times as long they compute as a core here"
+    )
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
 
     _given: frozenset[str] = PrivateAttr(frozenset())

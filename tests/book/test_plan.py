@@ -26,6 +26,7 @@ pytestmark = pytest.mark.unit
         ("[tiny.0-1-tiny]\nstep = 1", {}, ["parameter 'step'", "did you mean 'steps'"]),
         ("[tiny.common]\nbatchsize = 1", {}, ["parameter 'batchsize'", "mean 'batch_size'"]),
         ("[tiny]", {"only": ["0-2"]}, ["notebook '0-2'", "known: 0-1-tiny"]),
+        ("[tiny]\nnotebooks = ['0-2']", {}, ["profile 'tiny', notebooks", "notebook '0-2'"]),
         ("[tiny", {}, ["profiles.toml"]),
     ],
 )  # fmt: skip
@@ -65,6 +66,13 @@ def test_values_go_to_the_notebooks_that_know_them(notebooks):
     first, second = plan("tiny", launcher="elsewhere", notebooks=notebooks)
     assert first.parameters == {"steps": 5, "batch_size": 3, "launcher": "elsewhere"}
     assert second.parameters == {"launcher": "elsewhere"}  # its own value of workers is 1
+
+
+def test_a_profile_may_run_some_of_the_book_only(notebooks):
+    (notebooks / "0-2-other.ipynb").write_bytes((notebooks / "0-1-tiny.ipynb").read_bytes())
+    assert [page.name for page in plan("tiny", notebooks=notebooks)] == ["0-1-tiny", "0-2-other"]
+    (notebooks / "profiles.toml").write_text('[tiny]\nnotebooks = ["0-2-other"]')
+    assert [page.name for page in plan("tiny", notebooks=notebooks)] == ["0-2-other"]
 
 
 def test_only_notebooks_that_are_listed_are_part_of_the_book(notebooks):

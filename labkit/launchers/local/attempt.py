@@ -17,13 +17,13 @@ from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
 from labkit.launchers.local.processes import Orphaned, Processes
-from labkit.launchers.placement import arguments, place
+from labkit.launchers.placement import place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
 from labkit.replicas.events import Barrier, Step
 from labkit.trials import Trial
-from labkit.trials.demand import beside_workers
+from labkit.trials.demand import beside_workers, is_slow
 from labkit.trials.frameworks import FRAMEWORKS
 
 LEAST_ROOM = 64 << 10
@@ -70,9 +70,11 @@ class Attempt:
         self.ooms = _oom_kills()
 
     def run(
-        self, hosts: dict[str, list[str]], data_directory: Path, deadline: float
+        self, hosts: dict[str, list[str]], shared: list[str], deadline: float
     ) -> dict[str, Any]:
         """Start all replicas; return the circumstances when all have ended as they should.
+
+        `shared` is what all find on their command lines.
 
         Raises
         ------
@@ -80,7 +82,7 @@ class Attempt:
             If one does not, or takes too long; some may then still run.
         """
         try:
-            self._start(hosts, data_directory, deadline)
+            self._start(hosts, shared)
             self._wait(deadline)
         except Orphaned:
             raise TrialFailed(
@@ -95,9 +97,8 @@ class Attempt:
             self.processes.end(GRACE)
             self.processes.keep(self.directory)
 
-    def _start(self, hosts: dict[str, list[str]], data_directory: Path, deadline: float) -> None:
+    def _start(self, hosts: dict[str, list[str]], shared: list[str]) -> None:
         usable = cores.spread(os.sched_getaffinity(0))
-        shared = arguments(self.trial, self.trial.network.path, data_directory, deadline)
         for role, addresses in hosts.items():
             for index in range(len(addresses)):
                 self.processes.spawn(
@@ -189,6 +190,8 @@ class Attempt:
 
 def _cores_of(trial: Trial, role: str, index: int, usable: list[int]) -> list[int]:
     """Return the processors of a replica, of those that may be used."""
+    if is_slow(trial):
+        return usable  # where most wait, whoever computes takes the core that is free
     if role != "worker" and not (role == "server" and beside_workers(trial)):
         return usable
     return sorted(cores.take(usable, index * trial.threads, trial.threads))

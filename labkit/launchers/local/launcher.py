@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 from labkit import settings
+from labkit.launchers.calibration import Calibrations
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
 from labkit.launchers.local.ports import reserved_hosts
 from labkit.launchers.local.processes import Processes
 from labkit.launchers.local.turn import turn
 from labkit.launchers.local.warm import Program, WarmProcesses
+from labkit.launchers.placement import arguments
 from labkit.launchers.protocol import OnEvent
 from labkit.settings import WARM
 from labkit.trials import Trial
@@ -38,6 +41,7 @@ class LocalLauncher:
         self.deadline = deadline
         self.data_directory = data_directory or settings.data_directory()
         shared = os.environ.get(WARM)
+        self._calibrations = Calibrations()
         self._warm = WarmProcesses(Path(shared) if shared else None)
 
     def __enter__(self) -> Self:
@@ -50,7 +54,23 @@ class LocalLauncher:
         """Nothing runs beside the caller's own thread, which an exception ends."""
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`.
+
+        For one with a slowdown a core is calibrated first, once for all trials alike.
+        """
+        if trial.slowdown is None:
+            return self._run(trial, directory, on_event)
+        found = self._calibrations.of(trial, self._run, directory, on_event)
+        record = self._run(trial, directory, on_event, found.median)
+        return record | {"calibration": asdict(found)}
+
+    def _run(
+        self,
+        trial: Trial,
+        directory: Path,
+        on_event: OnEvent,
+        compute: float | None = None,
+    ) -> dict[str, Any]:
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with turn(trial, on_event), contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
@@ -58,7 +78,10 @@ class LocalLauncher:
             launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
+            shared = arguments(
+                trial, trial.network.path, self.data_directory, self.deadline, compute
+            )
             try:
-                return attempt.run(hosts, self.data_directory, self.deadline)
+                return attempt.run(hosts, shared, self.deadline)
             finally:
                 attempt.end()

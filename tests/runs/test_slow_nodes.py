@@ -1,0 +1,108 @@
+"""Runs of slow nodes: when their rates hold, and that nobody takes them for those of today's."""
+
+import math
+
+import made_runs
+import pytest
+from matplotlib.text import Text
+
+from labkit import analysis
+from labkit.figures import speedup, throughput
+from labkit.figures.page import title_of
+from labkit.runs import RunError
+from labkit.runs.run import LATE_SHARE, LEAST_IDLE
+
+pytestmark = pytest.mark.unit
+
+CALIBRATION = {"gradients": 80, "low": 0.01, "median": 0.02, "high": 0.03, "overloaded": False}
+
+
+def add(store, late=3, calibration=CALIBRATION, **values):
+    """Put a run of slow nodes into a store, of whose gradients some were late."""
+    record = {name: values.pop(name) for name in ("own_cpu", "other_cpu") if name in values}
+    trial = made_runs.trial(**{"slowdown": 20} | values)
+
+    def change(role, index, lines):
+        return [line.replace('"late": 3', f'"late": {late}') for line in lines]
+
+    with store.claim(trial) as scratch:
+        made_runs.write(trial, scratch, change)
+        return store.keep(trial, scratch, made_runs.RECORD | {"calibration": calibration} | record)
+
+
+def row(store, run):
+    return store.results([run.trial]).table.iloc[0]
+
+
+def test_what_is_kept(store):
+    found = row(store, add(store))
+    assert (found.slowdown, found.compute_ms) == (20, 20)
+    assert found.late_share == pytest.approx(0.03)
+    assert found.idle_share == pytest.approx(1 - 0.625 / 4)
+    assert not found.overloaded
+    assert found.batches_per_second == pytest.approx(15)
+
+
+def test_more_workers_than_cores_are_not_oversubscribed(store):
+    run = add(store, workers=50)
+    assert not run.oversubscribed
+    assert not run.overloaded
+
+
+@pytest.mark.parametrize("values", [
+    {"late": math.ceil(100 * LATE_SHARE) + 1},
+    {"own_cpu": 4 * (1 - LEAST_IDLE), "other_cpu": 0.01},
+    {"calibration": CALIBRATION | {"overloaded": True}},
+])  # fmt: skip
+def test_a_machine_that_could_not_keep_up_gives_no_rate(values, store):
+    run = add(store, **values)
+    assert run.overloaded
+    found = row(store, run)
+    assert math.isnan(found.batches_per_second)
+    assert math.isfinite(found.late_share)  # why there is none
+
+
+def test_others_may_be_busy_as_long_as_they_disturb_nobody(store):
+    """The rule of today's nodes would refuse this one: the wait absorbs what others take."""
+    assert not add(store, own_cpu=2.0, other_cpu=1.7).overloaded
+
+
+def test_a_slowdown_of_one_is_judged_as_nodes_of_today_are(store):
+    run = add(store, slowdown=1, workers=5, late=90)
+    assert run.oversubscribed
+    assert not add(store, slowdown=1, late=90).overloaded
+
+
+def test_every_gradient_is_timed(store):
+    trial = made_runs.trial(slowdown=20)
+
+    def change(role, index, lines):
+        return [line.replace('"gradients": 100', '"gradients": 99') for line in lines]
+
+    with store.claim(trial) as scratch:
+        made_runs.write(trial, scratch, change)
+        with pytest.raises(RunError, match="gradients timed is .99., should be .100."):
+            store.keep(trial, scratch, made_runs.RECORD)
+
+
+def test_never_pooled_with_others(store):
+    runs = [add(store, slowdown=s, workers=w) for s in (2, 20) for w in (1, 2)]
+    runs += [made_runs.add(store, made_runs.trial(workers=workers)) for workers in (1, 2)]
+    table = store.results([run.trial for run in runs]).table
+    assert list(analysis.summarise(table)["n"]) == [1] * 6
+    found = analysis.speedups(table)
+    assert sorted(found["slowdown"].fillna(1)) == [1, 1, 2, 2, 20, 20]
+
+
+def test_figures_name_the_nodes(store):
+    slow = [add(store, workers=workers).trial for workers in (1, 2)]
+    today = [made_runs.add(store, made_runs.trial(workers=workers)).trial for workers in (1, 2)]
+    only, both = store.results(slow), store.results(slow + today)
+    for draw in (throughput, speedup):
+        assert "slow nodes (computing 20 x longer)" in title_of(draw(only, title="{}"))
+        assert "slow nodes (computing 20 x longer)" in title_of(draw(only, title="My job"))
+        labels = " ".join(text.get_text() for text in draw(both).findobj(Text))
+        assert "slow nodes (computing 20 x longer)" in labels
+        assert "nodes of today" in labels
+        assert "slow" not in title_of(draw(store.results(today)))
+
