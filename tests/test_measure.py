@@ -71,14 +71,17 @@ def test_results(framework, store, tmp_path, tensorboard_scalars):
 def test_learning_is_the_same_each_time(framework, store):
     """With one worker, distributed or not, a seed decides everything."""
     values = SMALL | {"framework": framework, "learning_rate": 0.1, "steps": 10}
-    sweep = Sweep.grid(**values) + Sweep.grid(**values | {"strategy": "async-ps"})
+    sweep = Sweep.grid(**values)
+    for strategy in ("async-ps", "sync-ps"):
+        sweep += Sweep.grid(**values | {"strategy": strategy})
     values = []
     for _ in range(2):
         measure(sweep, store=store, force=True)
         values.append([[event.loss for _, event in store.find(trial).evaluations()]
                        for trial in sweep])  # fmt: skip
     assert values[0] == values[1]
-    assert values[0][0] == pytest.approx(values[0][1], rel=1e-4)
+    assert values[0][1] == pytest.approx(values[0][0], rel=1e-4)
+    assert values[0][2] == pytest.approx(values[0][0], rel=1e-4)
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])

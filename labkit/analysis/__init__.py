@@ -23,7 +23,7 @@ from labkit.analysis.scaling import (
     speedups,
     summarise,
 )
-from labkit.analysis.window import Progress, Window, window
+from labkit.analysis.window import Progress, Window, waiting_together, window
 
 __all__ = [
     "CIRCUMSTANCES",
@@ -45,5 +45,6 @@ __all__ = [
     "speedup_interval",
     "speedups",
     "summarise",
+    "waiting_together",
     "window",
 ]

@@ -124,6 +124,28 @@ class Window:
     variation: float
 
 
+def waiting_together(workers: Sequence[Progress]) -> list[Progress]:
+    """Return the progress of workers in lock step: while one of them evaluates, the others wait.
+
+    What one reports in such a time, a last answer that came late or a gradient that waits for the
+    others', counts as of the time's beginning; nothing happens until all go on together.
+
+    Parameters
+    ----------
+    workers : sequence of Progress
+        In any order; each with its own pauses only.
+    """
+    pauses = _union(workers)
+    begin, end = pauses.T
+    found = []
+    for worker in workers:
+        within = (begin < worker.t[:, None]) & (worker.t[:, None] <= end)
+        t = np.where(within.any(axis=1), (within * begin).sum(axis=1), worker.t)
+        last = np.append(np.diff(t) > 0, True)  # of those that count as of the same time
+        found.append(Progress(t[last], worker.samples[last], pauses))
+    return found
+
+
 def window(workers: Sequence[Progress]) -> Window:
     """Measure the window in which all workers train.
 

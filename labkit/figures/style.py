@@ -87,7 +87,7 @@ OTHER_HUES = (120, 150, 315, 340)
 NUMBERS: dict[str, dict[Any, int]] = {
     "model": {"lenet5": 0, "lstm": 1},
     "dataset": {"fashion-mnist": 0, "ptb": 0, "mnist": 1},
-    "strategy": {"async-ps": 0, "single": 1},
+    "strategy": {"async-ps": 0, "single": 1, "sync-ps": 2},
     "initializer": {"default": 0, "xavier": 1, "uniform": 2},
     "loss_over_time": {"default": 0, "mean": 1, "sum": 2},
     "clip_norm": {None: 0},
@@ -96,7 +96,12 @@ NUMBERS: dict[str, dict[Any, int]] = {
 }
 """Small numbers for the usual values of a field, 0 for the most usual; others are hashed."""
 
-DOTS = {("initializer", "uniform"): 1, ("strategy", "single"): 2, ("loss_over_time", "sum"): 2}
+DOTS = {
+    ("initializer", "uniform"): 1,
+    ("strategy", "single"): 2,
+    ("strategy", "sync-ps"): 1,
+    ("loss_over_time", "sum"): 2,
+}
 """Between the dashes of some values; values that are hashed have up to three."""
 
 TURN_OF_BATCH = 0.642

@@ -9,6 +9,7 @@ import pandas as pd
 
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
+from labkit.trials.trial import Trial
 
 
 def name_of(value: str) -> str:
@@ -52,8 +53,13 @@ def describe_fixed(trials: pd.DataFrame, columns: list[str]) -> list[str]:
 def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str]) -> str:
     """Return a figure's title: the one that was asked for, with what is fixed for ``{}``.
 
-    Slow nodes are named in any case: nobody is to take their rates for those of today's.
+    Slow nodes are named in any case: nobody is to take their rates for those of today's. A
+    strategy goes without saying only if it is the one that trials have if they name none.
     """
+    if "strategy" in trials and Trial.model_fields["strategy"].default not in set(
+        trials["strategy"]
+    ):
+        columns = [*columns, "strategy"]
     derived = ", ".join([kind, *describe_fixed(trials, columns)])
     title = derived if title is None else title.replace("{}", derived)
     slow = trials["slowdown"].unique() if "slowdown" in trials else [None]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-STRATEGIES = ("single", "async-ps")
+STRATEGIES = ("single", "async-ps", "sync-ps")
 """What both trainers here can do."""
 
 

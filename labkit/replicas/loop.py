@@ -90,7 +90,11 @@ class Network(abc.ABC):
 
 
 def work(args, writer, model, network, data):
-    """Train as the trial says: warm up, meet the others, take the steps, evaluate, leave."""
+    """Train as the trial says: warm up, meet the others, take the steps, evaluate, leave.
+
+    All workers call `Network.train` and `Network.warm_up` equally often: in lock step each of
+    these calls waits for the others'.
+    """
     size = args.batch_size
     steps_per_epoch = len(data.train_inputs) // size
     total = args.steps or args.epochs * steps_per_epoch

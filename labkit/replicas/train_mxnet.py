@@ -2,10 +2,10 @@
 
 The CNN is a `Module`, the RNN a `BucketingModule`; both are fed and updated by hand, which is what
 their `fit` does, so that a warm-up and a barrier can come before the clock. Distribution is the
-key-value store ``dist_async``: a scheduler introduces servers and workers to each other, every
-worker pushes its gradients to the servers, these apply them at once, and the worker pulls the
-weights it goes on with. No ssh and no launch.py is needed for that: a few environment variables
-say who is who.
+key-value store: a scheduler introduces servers and workers to each other, every worker pushes its
+gradients to the servers, and pulls the weights it goes on with. The servers apply a gradient at
+once (``dist_async``), or the sum of all workers' when they have it (``dist_sync``). No ssh and no
+launch.py is needed for that: a few environment variables say who is who.
 """
 
 import os
@@ -47,6 +47,10 @@ def initializer(name: str) -> mx.init.Initializer:
     return mx.init.Uniform(0.01)
 
 
+STORES = {"async-ps": "dist_async", "sync-ps": "dist_sync"}
+"""The key-value store of each strategy that has one."""
+
+
 class Worker(loop.Network):
     """A network that trains on this process's CPU, alone or with others."""
 
@@ -55,9 +59,9 @@ class Worker(loop.Network):
         self.metric, self.evaluated = model.METRIC, model.EVAL_BATCH
         self.shape, self.label_shape = data.train_inputs.shape[1:], data.train_labels.shape[1:]
         self.store, self.pace = None, Pace.of(args)
-        if args.strategy == "async-ps":
+        if args.strategy in STORES:
             join(args)
-            self.store = mx.kv.create("dist_async")
+            self.store = mx.kv.create(STORES[args.strategy])
         mx.random.seed(args.seed)
         np.random.seed(args.seed)
         symbol = network(model)
@@ -75,10 +79,12 @@ class Worker(loop.Network):
         self.targets = args.batch_size
         if args.loss_over_time == "mean":
             self.targets *= int(np.prod(self.label_shape))
+        added = len(args.hosts["worker"]) if args.strategy == "sync-ps" else 1
         self.module.init_optimizer(
             self.store or "local",
             "sgd",
-            {"learning_rate": args.learning_rate, "rescale_grad": 1 / self.targets},
+            # The servers add up the workers' gradients: the step is to be their mean.
+            {"learning_rate": args.learning_rate, "rescale_grad": 1 / (self.targets * added)},
         )
         self.barrier()  # the servers have the optimiser before anybody pushes
 
@@ -109,7 +115,8 @@ class Worker(loop.Network):
             self.pace.begin()
         self.module.forward_backward(batch)
         if self.clip_norm:
-            # The servers divide by the number of targets: the bound is multiplied by it.
+            # The servers divide by the number of targets: the bound is multiplied by it. In lock
+            # step, too, it bounds each worker's own gradient, before their mean is taken.
             mx.gluon.utils.clip_global_norm(self._arrays("grad"), self.clip_norm * self.targets)
         if self.pace:
             _wait_for(self._arrays("grad"))

@@ -2,7 +2,8 @@
 
 This is the TensorFlow of 2018, which TensorFlow 2 still carries under ``compat.v1``: the variables
 live on parameter servers, each worker builds the whole graph, reads the weights, computes its
-gradients and has them applied on the servers without waiting for anybody. What `tf.layers` and
+gradients and has them applied on the servers: without waiting for anybody (``async-ps``), or by
+`SyncReplicasOptimizer`, as the mean of all workers' gradients (``sync-ps``). What `tf.layers` and
 `contrib.rnn` did for the thesis is written out here, because neither exists any more.
 """
 
@@ -97,6 +98,18 @@ def summed(gradient):
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
+class LockStep(tf.train.SyncReplicasOptimizer):
+    """Applies the mean of all workers' gradients; its thread ends in silence, with the session."""
+
+    def get_chief_queue_runner(self):
+        """Return what applies gradients on the chief, for the session's hook."""
+        runner = super().get_chief_queue_runner()
+        ends = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+        return tf.train.QueueRunner(
+            runner.queue, runner.enqueue_ops, queue_closed_exception_types=ends
+        )
+
+
 READS = ("ReadVariableOp", "ResourceGather")
 """The operations that fetch weights."""
 
@@ -155,7 +168,7 @@ class Worker(loop.Network):
         self.workers = 1
         self.parts, self.copy = (args, model, data), None
         self.pace = Pace.of(args)
-        if args.strategy == "async-ps":
+        if args.strategy != "single":
             self.workers = len(args.hosts["worker"])
             target = join(args).target
             device = tf.train.replica_device_setter(
@@ -167,27 +180,41 @@ class Worker(loop.Network):
             if args.index > 0:
                 self._wait_for_chief(target, config(args))
             self.session = tf.train.MonitoredTrainingSession(
-                master=target, is_chief=args.index == 0, config=config(args)
+                master=target,
+                is_chief=args.index == 0,
+                hooks=self.hooks,
+                config=config(args),
+                # The chief's thread that applies gradients waits for the next ones for ever.
+                stop_grace_period_secs=0,
             )
 
     def _build(self, args, model, data) -> None:
         self.graph = Graph(model, data, args.initializer)
         if self.pace:
             gate(self.pace)
-        # Fed with every step, so that a warm-up can take the same path with rate 0.
-        self.rate = tf.placeholder(tf.float32, [])
-        self.learning_rate = args.learning_rate
+        # Fed with every step, so that a warm-up can take the same path with weight 0. The rate
+        # could not be: in lock step a thread of the chief's applies it, and feeds nothing.
+        self.weight = tf.placeholder(tf.float32, [])
         self.loss = tf.reduce_mean(self.graph.losses)
-        objective = self.loss
+        objective = self.loss * self.weight
         if args.loss_over_time == "sum":
             objective *= float(np.prod(data.train_labels.shape[1:]))
-        optimizer = tf.train.GradientDescentOptimizer(self.rate)
+        optimizer = tf.train.GradientDescentOptimizer(args.learning_rate)
         gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
             gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)
         if self.pace:
             gradients = stretched(gradients, self.pace)
-        self.update = optimizer.apply_gradients(zip(gradients, variables))
+        self.steps, self.hooks, updates = 0, [], None
+        if args.strategy == "sync-ps":
+            optimizer = LockStep(optimizer, self.workers, self.workers)
+            # No tokens to begin with: with one, a worker would go on before the first update, and
+            # its second gradient would be stale and dropped.
+            self.hooks = [optimizer.make_session_run_hook(args.index == 0, num_tokens=0)]
+            updates = tf.train.get_or_create_global_step()
+            # It averages a row of an embedding over the workers that have it, not over all.
+            gradients = map(tf.convert_to_tensor, gradients)
+        self.update = optimizer.apply_gradients(zip(gradients, variables), updates)
         self.hit_share = tf.constant(0.0)
         if model.METRIC == "accuracy":
             self.hit_share = tf.reduce_mean(tf.cast(self.graph.hits, tf.float32))
@@ -199,20 +226,26 @@ class Worker(loop.Network):
     @staticmethod
     def _wait_for_chief(target: str, settings) -> None:
         # MonitoredTrainingSession would sleep 30 s after its first look in vain.
-        uninitialized = tf.report_uninitialized_variables()
+        uninitialized = tf.report_uninitialized_variables(tf.global_variables())
         with tf.Session(target, config=settings) as session:
             while len(session.run(uninitialized)):
                 time.sleep(0.05)
 
-    def _step(self, inputs, labels, rate: float):
-        _, loss, hits = self.session.run(
+    def _step(self, inputs, labels, weight: float):
+        updates, loss, hits = self.session.run(
             [self.update, self.loss, self.hit_share],
-            {self.graph.inputs: inputs, self.graph.labels: labels, self.rate: rate},
+            {self.graph.inputs: inputs, self.graph.labels: labels, self.weight: weight},
         )
+        self.steps += 1
+        if self.hooks and updates != self.steps:
+            raise RuntimeError(
+                f"the workers are out of step: {updates} updates after {self.steps} steps, so a "
+                "gradient was dropped"
+            )
         return float(loss), float(hits)
 
     def train(self, inputs, labels):
-        return self._step(inputs, labels, self.learning_rate)
+        return self._step(inputs, labels, 1.0)
 
     def warm_up(self, inputs, labels) -> None:
         self._step(inputs, labels, 0.0)
@@ -245,7 +278,7 @@ def cluster(args):
 def config(args):
     """Limit this process to its threads, and a worker's view to the servers and itself."""
     filters = []
-    if args.strategy == "async-ps" and args.role == "worker":
+    if args.strategy != "single" and args.role == "worker":
         filters = ["/job:ps", f"/job:worker/task:{args.index}"]
     return tf.ConfigProto(
         intra_op_parallelism_threads=args.threads,

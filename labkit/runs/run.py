@@ -182,7 +182,8 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        return [_progress(worker) for worker in self.workers]
+        found = [_progress(worker) for worker in self.workers]
+        return analysis.waiting_together(found) if self.trial.in_lock_step else found
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""

@@ -154,13 +154,16 @@ def _steps(run: Run) -> Iterator[dict[str, Any]]:
     progress = run.progress()
     for index, events in enumerate(run.workers):
         for t, event in since_barrier(events, Step):
-            samples = sum(np.interp(t, p.t, p.samples) for p in progress)
+            updates = event.steps
+            if not run.trial.in_lock_step:
+                samples = sum(np.interp(t, p.t, p.samples) for p in progress)
+                updates = samples / run.trial.batch_size
             yield _key(run) | {
                 "worker": index,
                 "t": t,
                 "steps": event.steps,
                 "samples": event.samples,
-                "updates": samples / run.trial.batch_size,
+                "updates": float(updates),
                 "loss": event.loss,
                 "accuracy": math.nan if event.accuracy is None else event.accuracy,
             }

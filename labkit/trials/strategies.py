@@ -20,12 +20,16 @@ class Strategy:
         framework needs none.
     most_workers : int or None
         How many workers it can have; None for any number.
+    lock_step : bool
+        Whether the workers take each step together: one update of the weights, from the mean of
+        all their gradients.
     """
 
     name: str
     title: str
     roles: tuple[str, ...]
     most_workers: int | None = None
+    lock_step: bool = False
 
     @property
     def has_servers(self) -> bool:
@@ -40,6 +44,12 @@ STRATEGIES = {
             "async-ps",
             "asynchronous data parallelism over parameter servers",
             roles=("scheduler", "server", "worker"),
+        ),
+        Strategy(
+            "sync-ps",
+            "synchronous data parallelism over parameter servers",
+            roles=("scheduler", "server", "worker"),
+            lock_step=True,
         ),
         Strategy(
             "single",

@@ -64,6 +64,42 @@ def test_a_pause_counts_only_as_far_as_it_lies_in_the_window():
     assert analysis.window([a, b]).rates == close([10, 10])
 
 
+def test_in_lock_step_all_wait_for_the_one_that_evaluates():
+    """Two workers, a step a second of 10 samples each; the first evaluates after two, for 8 s."""
+    first = Progress([0, 2, 11, 12], [0, 20, 30, 40], pauses=[(2, 10)])
+    # Its second step ends a moment late; its next gradient is told of early, and waits.
+    second = Progress([0, 1, 2.1, 3, 11, 12], [0, 10, 20, 30, 30, 40])
+    together = analysis.waiting_together([first, second])
+    assert together[1].t.tolist() == [0, 1, 2, 11, 12]
+    assert together[1].samples.tolist() == [0, 10, 30, 30, 40]
+    window = analysis.window(together)
+    assert (window.end, window.paused) == (12, 8)
+    assert window.rates == close([10, 10])
+    # Taken for one that goes on training meanwhile it would have lost what it does after it.
+    assert analysis.window([first, second]).rates[1] < 8
+
+
+@given(
+    st.lists(st.floats(0.6, 3), min_size=2, max_size=12),
+    st.floats(0.1, 20),
+    st.integers(1, 11),
+    st.lists(st.floats(0, 0.2), min_size=13, max_size=13),
+)
+def test_a_pause_in_lock_step_changes_no_rate(steps, pause, after, late):
+    """Whenever it comes, however long it is, and however late the others hear of a step."""
+    t = np.cumsum(np.append(0, steps))
+    after = min(after, len(steps) - 1)
+    paused = t + pause * (np.arange(len(t)) > after)
+    samples = 10.0 * np.arange(len(t))
+    first = Progress(paused, samples, pauses=[(t[after], t[after] + pause)])
+    second = Progress(paused + np.append(0, late[1 : len(t)]), samples)
+    found = analysis.window(analysis.waiting_together([first, second]))
+    assert found.end - found.paused == close(t[-1])
+    assert found.rates[0] == close(samples[-1] / t[-1])
+    # Late by 0.2 s of the last step at most.
+    assert 0 <= found.rates[0] - found.rates[1] <= 10 * 0.2 / steps[-1] / t[-1] * 1.01 + 1e-9
+
+
 def test_variation_of_cases_by_hand():
     # Slices of 10, 20, 10 and 20 samples a second: mean 15, standard deviation root(100 / 3).
     uneven = Progress([0, 1, 2, 3, 4], [0, 10, 30, 40, 60])

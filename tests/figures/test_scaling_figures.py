@@ -31,6 +31,34 @@ def test_points_are_means_with_their_intervals(draw, column):
     assert axes.get_ylim()[0] == 0
 
 
+@pytest.mark.parametrize("draw", [throughput, speedup, epoch_time])
+def test_strategies_have_lines_of_their_own(draw):
+    """The one's rate is never averaged with the other's, nor compared with its single worker."""
+    free = trials(workers=(1, 2))
+    waiting = free.assign(
+        strategy="sync-ps", trial="sync-" + free["trial"],
+        batches_per_second=free["batches_per_second"] / free["workers"],
+        epoch_s=free["epoch_s"] * free["workers"],
+    )  # fmt: skip
+    both = draw(pd.concat([free, waiting], ignore_index=True))
+    names = ["TensorFlow, async-ps", "TensorFlow, sync-ps", "MXNet, async-ps", "MXNet, sync-ps"]
+    assert [label for label, _, _ in series(both)] == names
+    apart = {"async-ps": series(draw(free)), "sync-ps": series(draw(waiting))}
+    for (label, line, _), alone in zip(
+        series(both),
+        [apart[name][i] for i in (0, 1) for name in ("async-ps", "sync-ps")],
+        strict=True,
+    ):
+        assert heights(line) == pytest.approx(heights(alone[1])), label
+
+
+def test_a_strategy_that_is_not_the_usual_one_is_named():
+    table = trials(workers=(1, 2))
+    title = throughput(table.assign(strategy="sync-ps")).axes[0].get_title("left")
+    assert title.endswith(", sync-ps")
+    assert "async-ps" not in throughput(table).axes[0].get_title("left")
+
+
 def test_frameworks_stand_side_by_side_at_one_x():
     figure = throughput(trials(workers=(1, 2)))
     (_, tensorflow, _), (_, mxnet, _) = series(figure)

@@ -91,6 +91,14 @@ def test_any_configuration_has_a_style_and_always_the_same(values, random):
     assert all(0 <= part <= 1 for part in one.colour)
 
 
+def test_strategies_look_different():
+    looks = {
+        style({"framework": "mxnet", "batch_size": 128, "model": "lenet5", "strategy": strategy})
+        for strategy in ("async-ps", "sync-ps", "single")
+    }
+    assert len({one.marker for one in looks}) == len({one.dashes for one in looks}) == 3
+
+
 def test_what_is_not_set_is_the_same_in_a_table_and_a_trial():
     base = {"framework": "mxnet", "batch_size": 5}
     assert style(base | {"clip_norm": float("nan")}) == style(base | {"clip_norm": None})

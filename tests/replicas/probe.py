@@ -2,6 +2,7 @@
 
     python tests/replicas/probe.py FRAMEWORK HOSTS DIRECTORY
 
+HOSTS are of two workers and their servers, for each strategy that has these, as JSON.
 What is found goes to DIRECTORY: ``<framework>.json``, and the gradients as ``<framework>.npz``.
 """
 
@@ -110,15 +111,22 @@ def as_tensorflow(model, arrays):
 def put(model, worker, arrays):
     """Have a worker go on with MXNet's arrays, or with the same network in TensorFlow's layout."""
     if framework == "tensorflow":
-        variables = worker.session.graph.get_collection("trainable_variables")
-        with worker.session.graph.as_default():
-            for variable, array in zip(variables, as_tensorflow(model, arrays), strict=True):
-                variable.load(array, worker.session)
-        return
-    if model == "lstm":
+        arrays = as_tensorflow(model, arrays)
+    elif model == "lstm":
         arrays = [np.copy(array) for array in arrays]
         for bias in (arrays[2], arrays[6]):
             bias[200:400] += 1  # what our other cell adds to the forget gate by itself
+    load(worker, arrays)
+
+
+def load(worker, arrays):
+    """Have a worker that trains alone go on with other weights."""
+    if framework == "tensorflow":
+        variables = worker.session.graph.get_collection("trainable_variables")
+        with worker.session.graph.as_default():
+            for variable, array in zip(variables, arrays, strict=True):
+                variable.load(array, worker.session)
+        return
     names = worker.module.get_params()[0]
     given = {n: trainer.mx.nd.array(a) for n, a in zip(names, arrays, strict=True)}
     worker.module.set_params(given, {})
@@ -231,46 +239,66 @@ def judged(worker, model):
 # --- several processes ----------------------------------------------------------------------
 
 
-def look_at_sharing(hosts):
-    """Have one worker take a step; return what it and another, which takes none, then know."""
+def of_two_workers(strategy, work):
+    """Start two workers with their servers; return what each comes to know, in their order.
+
+    Parameters
+    ----------
+    strategy : str
+    work : callable
+        Gets a worker's index, its command line, and a function that waits for the other.
+    """
     fork = multiprocessing.get_context("fork")
     turn, said = fork.Barrier(2, timeout=100), fork.Queue()
-    options = ["--strategy=async-ps", f"--hosts={json.dumps(hosts)}"]
+    hosts = HOSTS[strategy]
+    options = [f"--strategy={strategy}", f"--hosts={json.dumps(hosts)}"]
 
     def serve(role, index):
         args = arguments.parse([*BASE, *options, f"--role={role}", f"--index={index}"])
         trainer.serve(args, events.Writer(role, index))
 
-    def work(index):
+    def be_worker(index):
         # Other seeds: weights that are alike have come from the servers.
-        worker = make(*options, f"--index={index}", f"--seed={1 + index}")
-        worker.barrier()
-        worker.warm_up(*BATCHES["lenet5"])  # fetches the weights, and leaves them as they are
-        known = [weights(worker)]
-        turn.wait()
-        if index == 0:
-            loss, _ = worker.train(*BATCHES["lenet5"])
-            worker.finish()
-        turn.wait()
-        worker.warm_up(*BATCHES["lenet5"])
-        known.append(weights(worker))
-        turn.wait()
-        if index == 1:
-            loss, _ = worker.train(*BATCHES["lenet5"])
-        said.put((index, loss, known))
+        said.put((index, work(index, [*options, f"--index={index}", f"--seed={1 + index}"],
+                              turn.wait)))  # fmt: skip
         turn.wait()
 
     started = [
-        fork.Process(target=work if role == "worker" else serve, daemon=True,
+        fork.Process(target=be_worker if role == "worker" else serve, daemon=True,
                      args=(index,) if role == "worker" else (role, index))
         for role, addresses in hosts.items() for index in range(len(addresses))
     ]  # fmt: skip
     for process in started:
         process.start()
-    one, other = sorted(said.get(timeout=100) for _ in range(2))
+    found = dict(said.get(timeout=100) for _ in range(2))
     for process in started:
         process.kill()
-    (_, loss, (first, second)), (_, later, (others_first, others_second)) = one, other
+    return [found[index] for index in range(2)]
+
+
+def look_at_sharing():
+    """Have one worker take a step; return what it and another, which takes none, then know."""
+
+    def work(index, options, wait):
+        worker = make(*options)
+        worker.barrier()
+        worker.warm_up(*BATCHES["lenet5"])  # fetches the weights, and leaves them as they are
+        known = [weights(worker)]
+        wait()
+        if index == 0:
+            loss, _ = worker.train(*BATCHES["lenet5"])
+            worker.finish()
+        wait()
+        worker.warm_up(*BATCHES["lenet5"])
+        known.append(weights(worker))
+        wait()
+        if index == 1:
+            loss, _ = worker.train(*BATCHES["lenet5"])
+        return loss, known
+
+    (loss, (first, second)), (later, (others_first, others_second)) = of_two_workers(
+        "async-ps", work
+    )
     return {
         "first apart": apart(first, others_first),
         "moved": apart(second, first),
@@ -279,11 +307,56 @@ def look_at_sharing(hosts):
     }
 
 
+# --- in lock step ---------------------------------------------------------------------------
+
+ROUNDS = 3
+
+SHARED = tuple(random.integers(0, 10_000, (10, WORDS)).astype(np.int32) for _ in range(2))
+"""Sequences and their labels: of two workers half each, or of one."""
+
+FAST = ["--model=lstm", "--loss-over-time=mean", "--learning-rate=10"]
+"""So that the loss falls visibly in some rounds."""
+
+
+def take_rounds_in_lock_step():
+    """Return of two workers the losses, and the weights before and after."""
+
+    def work(index, options, wait):
+        worker = make(*FAST, *options)
+        worker.barrier()
+        worker.warm_up(*BATCHES["lstm"])
+        before = weights(worker)
+        half = [array[5 * index :][:5] for array in SHARED]
+        losses = [worker.train(*half)[0] for _ in range(ROUNDS)]
+        worker.finish()
+        return losses, before, weights(worker)
+
+    return of_two_workers("sync-ps", work)
+
+
+def beside_one_worker(rounds):
+    """Compare rounds in lock step with those of one worker, who takes all samples at once."""
+    (losses, before, after), (others_losses, others_before, others_after) = rounds
+    one = make(*FAST, "--batch-size=10")
+    load(one, before)
+    own_losses = [one.train(*SHARED)[0] for _ in range(ROUNDS)]
+    arrays = zip(weights(one), before, after, strict=True)
+    return {
+        "workers apart": [apart(before, others_before), apart(after, others_after)],
+        # Of each array: how far from the one worker's, as a share of the way that it has gone.
+        "off": [apart([own], [new]) / apart([own], [old]) for own, old, new in arrays],
+        "losses": np.mean([losses, others_losses], axis=0).tolist(),
+        "own losses": own_losses,
+    }
+
+
 if __name__ == "__main__":
-    framework, directory = sys.argv[1], Path(sys.argv[3])
+    framework, HOSTS, directory = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
     arguments.parse(BASE)  # sets the threads, before the import
     trainer = import_module(f"labkit.replicas.train_{framework}")
     # First those that are forked: a framework that has computed does not survive that.
-    found = {"sharing": look_at_sharing(json.loads(sys.argv[2]))}
+    found = {"sharing": look_at_sharing()}
+    rounds = take_rounds_in_lock_step()
+    found["lock step"] = beside_one_worker(rounds)
     found |= look_at_networks(directory)
     (directory / f"{framework}.json").write_text(json.dumps(found))

@@ -18,7 +18,8 @@ def own_environment(monkeypatch):
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (["--strategy=async-ps"], "needs --hosts"),
-    (["--strategy=async_ps"], "invalid choice: 'async_ps' (choose from 'single', 'async-ps')"),
+    (["--strategy=sync-ps"], "needs --hosts"),
+    (["--strategy=async_ps"], "'async_ps' (choose from 'single', 'async-ps', 'sync-ps')"),
     (["--initializer=he"], "invalid choice: 'he'"),
     (["--steps=many"], "invalid int value: 'many'"),
 ])  # fmt: skip

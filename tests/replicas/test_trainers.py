@@ -99,7 +99,10 @@ def probes(tmp_path_factory):
         running = {}
         for framework in FRAMEWORKS:
             roles = trial(framework=framework, workers=2).replicas
-            hosts = stack.enter_context(reserved_hosts(roles))
+            hosts = {
+                strategy: stack.enter_context(reserved_hosts(roles))
+                for strategy in ("async-ps", "sync-ps")
+            }
             running[framework] = subprocess.Popen(
                 [sys.executable, PROBE, framework, json.dumps(hosts), directory],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -242,3 +245,12 @@ def test_one_workers_update_is_seen_by_the_other(probe):
     assert found["first apart"] == 0
     assert found["moved"] > 0
     assert found["second apart"] == 0
+
+
+def test_in_lock_step_two_workers_are_one_with_all_their_samples(probe):
+    """The step is the mean over the samples of both, of an embedding's rows, too."""
+    found = probe["lock step"]
+    assert found["workers apart"] == [0, 0]
+    assert max(found["off"]) < 1e-4
+    assert found["losses"] == pytest.approx(found["own losses"], rel=1e-4)
+    assert found["losses"][-1] < found["losses"][0] - 0.01  # enough to see a wrong step in it

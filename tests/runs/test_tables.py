@@ -6,6 +6,7 @@ import made_runs
 import pandas as pd
 import pytest
 
+from labkit.runs.run import Run
 from labkit.runs.tables import modernise
 
 pytestmark = pytest.mark.unit
@@ -125,6 +126,41 @@ def test_steps(store):
     assert mine.updates.tolist() == pytest.approx([30, 60, 90, 120, 150, *range(160, 201, 10)])
     assert mine.loss.tolist() == pytest.approx([2 - n / 10 for n in range(1, 11)])
     assert mine.accuracy.tolist() == pytest.approx([10 + 8 * n for n in range(1, 11)])
+
+
+def test_in_lock_step_all_workers_take_one_update_together(store):
+    trial = made_runs.trial(strategy="sync-ps")
+    made_runs.add(store, trial)
+    steps = store.results([trial]).steps
+    assert (steps.updates == steps.steps).all() and steps.updates.max() == 100
+
+
+@pytest.mark.parametrize(("strategy", "others"), [("async-ps", 7.78), ("sync-ps", 10)])
+def test_who_waits_for_an_evaluation_does_not_train_meanwhile(strategy, others, tmp_path):
+    """A step a second; worker 0 evaluates from the second second to the tenth."""
+    trial = made_runs.trial(strategy=strategy, batch_size=10, steps=4)
+    evaluation = {"metric": "accuracy", "value": 50.0, "loss": 1.0, "seconds": 7.0, "pause": 8.0}
+    told = {
+        0: [(1, "step", 1), (2, "step", 2), (10, "eval", 2), (11, "step", 3), (12, "step", 4)],
+        1: [(1, "step", 1), (2, "step", 2), (11, "step", 3), (12, "step", 4)],
+    }
+    for role, count in trial.replicas.items():
+        for index in range(count):
+            events = [(0, "barrier", {}), (13, "end", {"peak_bytes": 1})]
+            events[1:1] = [
+                (t, kind, {"steps": steps, "samples": 10 * steps, "loss": 1.0}
+                 | (evaluation if kind == "eval" else {}))
+                for t, kind, steps in (told[index] if role == "worker" else [])
+            ]  # fmt: skip
+            lines = [
+                made_runs.line({"seq": seq, "t": t, "role": role, "index": index, "cpu": 0.0,
+                                "kind": kind} | fields)
+                for seq, (t, kind, fields) in enumerate(events)
+            ]  # fmt: skip
+            (tmp_path / f"{role}-{index}.log").write_text("".join(lines))
+    window = Run(trial, tmp_path, made_runs.RECORD).window
+    assert (window.end, window.paused) == (12, 8)
+    assert window.rates == pytest.approx([10, others], rel=0.001)
 
 
 def test_steps_of_text_have_no_accuracy(store):

@@ -77,7 +77,8 @@ def test_workers_default_to_one():
         ({"model": "lenet"}, ["'lenet'", "did you mean 'lenet5'?", "allowed: lenet5, lstm"]),
         ({"model": ["lstm"]}, ["model: ['lstm']"]),
         ({"dataset": "fashon-mnist"}, ["did you mean 'fashion-mnist'?"]),
-        ({"strategy": "sync-ps"}, ["strategy: 'sync-ps'", "did you mean 'async-ps'?"]),
+        ({"strategy": "asynch-ps"}, ["strategy: 'asynch-ps'", "did you mean 'async-ps'?"]),
+        ({"strategy": "sync"}, ["strategy: 'sync'", "did you mean 'sync-ps'?"]),
         ({"initializer": "xaver"}, ["did you mean 'xavier'?", "default, xavier, uniform"]),
         # what is no sensible number
         ({"workers": 0}, ["workers: 0", "1 or more"]),

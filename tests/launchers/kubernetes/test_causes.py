@@ -18,8 +18,11 @@ ROLES = [("tensorflow", "server"), ("tensorflow", "worker"),
          ("mxnet", "scheduler"), ("mxnet", "server"), ("mxnet", "worker")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("framework", "role"), ROLES)
-def test_killed(framework, role, namespace, store):
+@pytest.mark.parametrize(("strategy", "framework", "role"), [
+    *[("async-ps", *role) for role in ROLES],
+    ("sync-ps", "tensorflow", "worker"), ("sync-ps", "mxnet", "server"),
+])  # fmt: skip
+def test_killed(strategy, framework, role, namespace, store):
     victim = f"{role}-0"
     struck = []
 
@@ -28,7 +31,8 @@ def test_killed(framework, role, namespace, store):
             struck.append(time.monotonic())
             namespace.kill(victim)
 
-    error, _ = failing([trial(framework, workers=2, **ENDLESS)], store, on_event=strike)
+    endless = trial(framework, strategy=strategy, workers=2, **ENDLESS)
+    error, _ = failing([endless], store, on_event=strike)
     assert time.monotonic() - struck[0] < 30
     assert f"{role} 0 was ended by SIGKILL while training" in error
 

@@ -47,8 +47,8 @@ def test_a_trial_is_the_same_as_locally(framework, model, namespace, store, warm
 
 @pytest.mark.parametrize(("framework", "servers"), [("tensorflow", 2), ("mxnet", 1)])
 def test_several_workers(framework, servers, namespace, store):
-    """Also with servers in pods of their own."""
-    results = run([trial(framework, workers=3, servers=servers)], store)
+    """Also in lock step, with servers in pods of their own."""
+    results = run([trial(framework, strategy="sync-ps", workers=3, servers=servers)], store)
     (found,) = results.runs
     logs = sorted(path.stem for path in found.directory.glob("*-*.log"))
     roles = [f"server-{i}" for i in range(servers)] + [f"worker-{i}" for i in range(3)]

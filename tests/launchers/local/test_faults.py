@@ -42,16 +42,21 @@ ROLES = [("tensorflow", "server"), ("tensorflow", "worker"),
          ("mxnet", "scheduler"), ("mxnet", "server"), ("mxnet", "worker")]  # fmt: skip
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize(("framework", "role"), ROLES)
-def test_killed(framework, role, phase, store):
+CASES = [
+    *[("async-ps", *role, phase) for role in ROLES for phase in PHASES],
+    *[("sync-ps", *role, "while training") for role in ROLES if role[1] != "scheduler"],
+]
+
+
+@pytest.mark.parametrize(("strategy", "framework", "role", "phase"), CASES)
+def test_killed(strategy, framework, role, phase, store):
     (who, kind), slow, values, said = PHASES[phase]
     victim = f"{role}-0"
     if (framework, role, phase) == ("tensorflow", "worker", "at the end"):
         # The one that has ended is gone at once: kill the one that others have left behind.
         victim, said = LAST, "while training"
     saboteur = Saboteur((who or victim, kind), killing(victim), slow)
-    error = sabotage(trial(framework, **values), saboteur, store)
+    error = sabotage(trial(framework, strategy=strategy, **values), saboteur, store)
     index = victim.rpartition("-")[2]
     assert f"{role} {index} was ended by SIGKILL {said}." in error
 
