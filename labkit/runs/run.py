@@ -18,6 +18,7 @@ from labkit.replicas import events
 from labkit.replicas.events import Computed, Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
 from labkit.trials.demand import cores_needed, is_slow
+from labkit.trials.strategies import STRATEGIES
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
@@ -199,4 +200,4 @@ def _progress(worker: list[Event]) -> Progress:
 
 
 def _together(trial: Trial, workers: list[Progress]) -> list[Progress]:
-    return analysis.waiting_together(workers) if trial.in_lock_step else workers
+    return analysis.waiting_together(workers) if STRATEGIES[trial.strategy].lock_step else workers

@@ -12,6 +12,7 @@ import numpy as np
 from labkit.replicas.events import Barrier, Evaluation, Event, Step, since_barrier
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.run import Run
+from labkit.trials.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +159,7 @@ def _steps(run: Run) -> Iterator[dict[str, Any]]:
     for index, events in enumerate(run.workers):
         for t, event in since_barrier(events, Step):
             updates = event.steps
-            if not run.trial.in_lock_step:
+            if not STRATEGIES[run.trial.strategy].lock_step:
                 samples = sum(np.interp(t, p.t, p.samples) for p in progress)
                 updates = samples / run.trial.batch_size
             yield _key(run) | {
