@@ -18,6 +18,7 @@ from labkit.replicas import events
 from labkit.replicas.events import Computed, Evaluation, Event, Start, Step, since_barrier
 from labkit.trials import Trial
 from labkit.trials.demand import cores_needed, is_slow
+from labkit.trials.strategies import STRATEGIES
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
@@ -182,8 +183,7 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        found = [_progress(worker) for worker in self.workers]
-        return analysis.waiting_together(found) if self.trial.in_lock_step else found
+        return _together(self.trial, [_progress(worker) for worker in self.workers])
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
         """Return the evaluations, each with its seconds since the barrier."""
@@ -197,3 +197,7 @@ def _progress(worker: list[Event]) -> Progress:
         samples=np.array([0, *(step.samples for _, step in steps)]),
         pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
     )
+
+
+def _together(trial: Trial, workers: list[Progress]) -> list[Progress]:
+    return analysis.waiting_together(workers) if STRATEGIES[trial.strategy].lock_step else workers

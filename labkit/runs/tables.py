@@ -12,6 +12,7 @@ from labkit.replicas.events import Step, since_barrier
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
 from labkit.runs.run import Run
+from labkit.trials.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,7 +156,7 @@ def _steps(run: Run) -> Iterator[dict[str, Any]]:
     for index, events in enumerate(run.workers):
         for t, event in since_barrier(events, Step):
             updates = event.steps
-            if not run.trial.in_lock_step:
+            if not STRATEGIES[run.trial.strategy].lock_step:
                 samples = sum(np.interp(t, p.t, p.samples) for p in progress)
                 updates = samples / run.trial.batch_size
             yield _key(run) | {

@@ -179,11 +179,6 @@ class Trial(BaseModel):
         counts = {"scheduler": scheduler, "server": self.servers, "worker": self.workers}
         return {role: counts[role] for role in STRATEGIES[self.strategy].roles if counts[role]}
 
-    @property
-    def in_lock_step(self) -> bool:
-        """Whether the workers take each step together."""
-        return STRATEGIES[self.strategy].lock_step
-
     def replace(self, **values: Any) -> Trial:
         """Return the same trial with other values, validated again.
 
