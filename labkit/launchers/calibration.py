@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,8 @@ def _measure(
         if isinstance(event, Computed):
             found.append(event)
 
-    directory.mkdir(exist_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)  # an earlier try's events are none of this one's
+    directory.mkdir()
     try:
         record = run(alone, directory, note)
     except TrialFailed as error:

@@ -19,7 +19,8 @@ class Machine:
         self.overloaded, self.ran = list(overloaded), []
 
     def __call__(self, trial, directory, on_event):
-        assert directory.is_dir()
+        assert list(directory.iterdir()) == []
+        (directory / "worker-0.log").touch()
         self.ran.append(trial)
         on_event(Waiting("nothing"))
         on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, 0.019, 0.02, 0.021))
