@@ -26,8 +26,8 @@ and of a second that is the tenth from which other programs count as having kept
 
 
 LATE_SHARE = 0.1
-"""Of a slow node's gradients; where more are late, the machine could not keep up and the rate is
-too low: with a tenth late, speedups of 50 workers were found 2 to 5 % too small."""
+"""Of a slow node's gradients: where more are late, the machine could not keep up, and the rate is
+too low."""
 
 LEAST_IDLE = 0.05
 """Share of a machine with slow nodes that must have been idle: beyond that it is saturated."""
