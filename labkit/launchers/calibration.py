@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit import provenance
 from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.replicas.events import Computed, Event
 from labkit.trials import Trial
@@ -47,9 +49,19 @@ class Calibration:
 
 
 class Calibrations:
-    """Those that a launcher has made: one serves all trials whose gradients are alike."""
+    """Those of a machine: one serves all trials whose gradients are alike, also of later sweeps.
 
-    def __init__(self) -> None:
+    Otherwise the nodes of two sweeps would differ as much as their calibrations do, and a speedup
+    between them would be of different nodes.
+
+    Parameters
+    ----------
+    home : Path
+        Where they are kept, a file each.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
         self._known: dict[Trial, Calibration] = {}
 
     def of(
@@ -78,11 +90,17 @@ class Calibrations:
             If the calibration fails.
         """
         alone = alone_of(trial)
+        machine = provenance.machine()
+        kept = self._home / f"{alone.name}-{machine['host']}-{machine['cores']}.json"
+        if kept.exists():
+            return Calibration(**json.loads(kept.read_text()))
         for again in range(TRIES if alone not in self._known else 0):
             on_event(Waiting("the calibration of a core: other programs are busy" if again else
                              "the calibration of a core"))  # fmt: skip
             self._known[alone] = _measure(alone, run, directory / DIRECTORY)
             if not self._known[alone].overloaded:
+                self._home.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(asdict(self._known[alone])))
                 break
         return self._known[alone]
 

@@ -32,9 +32,12 @@ def calibrated(tmp_path):
     """Return what calibrates for a trial; what it says is in its list ``said``."""
 
     def calibrate(trial):
-        return calibrations.of(trial, calibrate.machine, tmp_path, calibrate.said.append)
+        return calibrations.of(trial, calibrate.machine, scratch, calibrate.said.append)
 
-    calibrations, calibrate.said, calibrate.machine = Calibrations(), [], Machine()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    calibrations = Calibrations(tmp_path / "kept")
+    calibrate.said, calibrate.machine = [], Machine()
     return calibrate
 
 
@@ -84,9 +87,17 @@ def test_a_calibration_that_fails_is_named(tmp_path):
         raise TrialFailed("worker-0 was killed")
 
     with pytest.raises(TrialFailed, match="the calibration of a core failed: worker-0 was killed"):
-        Calibrations().of(trial(slowdown=2), fail, tmp_path, print)
+        Calibrations(tmp_path / "kept").of(trial(slowdown=2), fail, tmp_path, print)
 
 
 def test_a_cluster_has_no_slow_nodes_yet():
     with pytest.raises(TrialError, match="slowdown: nothing that launcher 'kubernetes' can do"):
         measure([trial(slowdown=20)], "kubernetes")
+
+
+def test_later_sweeps_have_the_same_nodes(tmp_path):
+    """A speedup between two sweeps would be of different nodes otherwise."""
+    machine = Machine()
+    for _ in range(2):  # as two calls of measure do
+        Calibrations(tmp_path / "kept").of(trial(slowdown=20), machine, tmp_path, print)
+    assert len(machine.ran) == 1

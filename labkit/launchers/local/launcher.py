@@ -41,7 +41,7 @@ class LocalLauncher:
         self.deadline = deadline
         self.data_directory = data_directory or settings.data_directory()
         shared = os.environ.get(WARM)
-        self._calibrations = Calibrations()
+        self._calibrations = Calibrations(settings.outputs() / "calibrations")
         self._warm = WarmProcesses(Path(shared) if shared else None)
 
     def __enter__(self) -> Self:
