@@ -7,6 +7,7 @@ import time
 
 import made_runs
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from labkit import analysis, campaign
 from labkit.campaign import SweepFailed, measure
@@ -332,7 +333,7 @@ def test_who_interrupts_is_told_in_a_line_what_is_kept(store, place):
         "interrupted; what ran has been ended, what had finished is kept (1 trial of this call), "
         "and the same call goes on from there"
     )
-    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell()
+    shell = InteractiveShell()
     shown = []
     shell._showtraceback = lambda kind, error, lines: shown.extend(lines)
     shell.showtraceback((caught.type, caught.value, caught.tb))
