@@ -14,6 +14,7 @@ from labkit.replicas.arguments import parse
 from labkit.replicas.events import Ready
 
 SECONDS = 0.1  # per step
+PATIENCE = 600  # seconds
 
 
 class Worker(loop.Network):
@@ -39,11 +40,23 @@ class Worker(loop.Network):
         pass
 
     def barrier(self):
-        with socket.create_connection(self.address, timeout=600) as server:
+        with connect(self.address) as server:
             server.recv(1)
 
     def close(self):
         pass
+
+
+def connect(address):
+    """Return a connection to the server, which a fast worker may be ahead of."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.create_connection(address, timeout=PATIENCE)
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(SECONDS)
 
 
 def serve(args, writer):
