@@ -164,6 +164,20 @@ def _interruption(kept: int) -> KeyboardInterrupt:
     return error
 
 
+def check_launcher(name: str) -> str:
+    """Return the name of a launcher, if there is one of this name.
+
+    Raises
+    ------
+    TrialError
+        If there is none, with those that there are.
+    """
+    if name not in LAUNCHERS:
+        known = ", ".join(LAUNCHERS)
+        raise TrialError(f"launcher: {name!r}{nearest(name, LAUNCHERS)}; allowed: {known}")
+    return name
+
+
 def _check(
     sweep: Iterable[Trial],
     launcher: str,
@@ -171,11 +185,7 @@ def _check(
     max_repeats: int,
     deadline: float,
 ) -> None:
-    if launcher not in LAUNCHERS:
-        hint = nearest(launcher, LAUNCHERS)
-        raise TrialError(f"launcher: {launcher!r}{hint}; allowed: {', '.join(LAUNCHERS)}")
-    if launcher != "local" and any(trial.slowdown is not None for trial in sweep):
-        raise TrialError(f"slowdown: nothing that launcher {launcher!r} can do; allowed: 'local'")
+    check_launcher(launcher)
     if precision is not None and not 0 < precision < math.inf:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:
@@ -283,7 +293,7 @@ class _Once:
                 record["status"] = "finished"
                 if Run(trial, scratch, record).overloaded and retries:
                     retries -= 1
-                    show(Retrying("other programs kept the machine busy"))
+                    show(Retrying("the machine was too busy"))
                     _empty(scratch)
                     continue
                 return self.store.keep(trial, scratch, record)

@@ -133,7 +133,7 @@ def test_runs_of_another_machine_are_measured_anew_and_that_is_said(store, monke
 
 @pytest.mark.usefixtures("place", "once")
 def test_what_is_left_out_is_said_each_time(store):
-    busy = "without a rate (other programs kept the machine busy)"
+    busy = "without a rate (the machine was too busy)"
     diverged = "1 without a result (diverged)"
     assert measured(store, 1, 3).note == f"2 trials: 2 run, 0 re-used, {diverged}"
     assert measured(store, 4, 5).note == f"2 trials: 2 run, 0 re-used, 2 {busy}"

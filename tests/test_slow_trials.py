@@ -56,6 +56,26 @@ def test_more_workers_than_cores(framework, store):
     assert row.compute_ms == pytest.approx(due / 20 * 1000)
 
 
+def test_stragglers(store):
+    """Each of three workers is as slow as its place, and the last takes twice as long."""
+    trial = Trial(
+        **SMALL | {"strategy": "async-ps", "eval_samples": 0},
+        workers=3,
+        slowdown=30.0,
+        slowdown_spread=2.0,
+    )
+    (run,) = measure([trial], store=store, quiet=True).runs
+    due = run.record["calibration"]["median"] * trial.steps
+    for worker, slowdown in zip(run.progress(), (30, 45, 60), strict=True):
+        assert worker.t[-1] >= slowdown * due * 0.999
+    assert run.progress()[0].t[-1] < run.progress()[2].t[-1]
+
+
+def test_a_spread_of_nothing():
+    with pytest.raises(TrialError, match="slowdown_spread: 2 of no slowdown; give both"):
+        Trial(**SMALL | {"slowdown_spread": 2.0})
+
+
 def test_an_impossible_slowdown():
     with pytest.raises(TrialError, match="slowdown: 0.5; allowed: 1.0 or more"):
         Trial(**SMALL | {"slowdown": 0.5})

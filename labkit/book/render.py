@@ -153,7 +153,7 @@ def notes(trials: list[dict[str, str]]) -> list[str]:
     counts = {
         "trials": len(trials),
         f"without a result ({', '.join(sorted(set(lost)))})": len(lost),
-        "without a rate (other programs kept the machine busy)": len(disturbed),
+        "without a rate (the machine was too busy)": len(disturbed),
         "not judged (too short to tell whether other programs held them up)": len(unjudged),
         "oversubscribed (more workers and servers than cores: no scaling)": len(shared),
     }

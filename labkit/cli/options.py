@@ -7,7 +7,6 @@ from typing import get_args
 
 import click
 
-from labkit.errors import LabkitError, nearest
 from labkit.launchers.limits import DEADLINE
 from labkit.trials import Trial, choices
 
@@ -62,21 +61,11 @@ def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., 
     """
     return click.option(
         "--launcher", default="local", show_default=True, metavar="local|kubernetes",
-        callback=lambda context, option, name: check_launcher(name), help=text,
+        callback=_checked, help=text,
     )  # fmt: skip
 
 
-def check_launcher(name: str) -> str:
-    """Return the name of a launcher, if there is one of this name.
+def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
+    from labkit.campaign import check_launcher
 
-    Raises
-    ------
-    LabkitError
-        If there is none, with those that there are.
-    """
-    from labkit.campaign import LAUNCHERS
-
-    if name not in LAUNCHERS:
-        known = ", ".join(LAUNCHERS)
-        raise LabkitError(f"launcher: {name!r}{nearest(name, LAUNCHERS)}; allowed: {known}")
-    return name
+    return check_launcher(name)

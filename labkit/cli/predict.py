@@ -76,7 +76,7 @@ examples:
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were so many servers?")
-@click.option("--slowdown", type=float, help="What if computing took so many times longer?")
+@click.option("--slowdown", type=float, help="What if computing took this many times as long?")
 @click.option(
     "--bandwidth", callback=_bandwidth, metavar="1Gbit",
     help="What if each node's network had this bandwidth?",
@@ -142,8 +142,8 @@ def _simulated(
     until: int | None, workers: tuple[int, ...], level: float, options: dict[str, Any]
 ) -> Any:
     """Return forecasts from the runs with one worker that were asked for."""
-    from labkit.cli.options import check_launcher
-    from labkit.cli.results import read_table
+    from labkit.campaign import check_launcher
+    from labkit.cli.results import Source
     from labkit.runs.demands import measured
     from labkit.runs.whatif import what_if
 
@@ -160,7 +160,7 @@ def _simulated(
     if most < 1:
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
-    table = read_table("trials", options["reference"], check_launcher(options["launcher"]))
+    table = Source(options["reference"], check_launcher(options["launcher"])).table
     names = ("strategy", "servers", "slowdown", "bandwidth", "cores")
     asked = {name: options[name] for name in names if options[name] is not None}
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}

@@ -68,8 +68,12 @@ def run(
 
 def why_overloaded(row: Any) -> str:
     """Return why a trial has no rate."""
-    if math.isnan(row.late_share):
+    from labkit.runs.run import LATE_SHARE, LEAST_IDLE
+
+    if not row.slowdown or not row.slowdown > 1:
         return f"other programs used {row.other_cpu:.1f} cores meanwhile"
+    if row.late_share <= LATE_SHARE and row.idle_share >= LEAST_IDLE:
+        return "other programs kept the machine busy while a core was calibrated"
     return (
         f"the machine could not keep up with its slow nodes: {row.late_share:.1%} of their "
         f"gradients late, {row.idle_share:.0%} idle. A larger slowdown, fewer workers or fewer "

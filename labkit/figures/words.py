@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
@@ -11,18 +12,17 @@ from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
 from labkit.trials.trial import Trial
 
+NODES: dict[str, tuple[Callable[[float], str], str]] = {
+    "slowdown": ("slow nodes (computing takes {:g} times as long)".format, "nodes of today"),
+    "slowdown_spread": ("the last {:g} times as slow as the first".format, "all alike"),
+}
+"""Columns that say how slow nodes are: what a value is in words, and none."""
+
 
 def name_of(value: str) -> str:
     """Return what figures call a framework or a model: its title; of a model's file the stem."""
     row = FRAMEWORKS.get(value) or MODELS.get(value)
     return row.title if row else PurePath(value).stem
-
-
-def nodes(slowdown: float | None) -> str:
-    """Return what figures call the nodes of trials."""
-    if slowdown is None or pd.isna(slowdown):
-        return "nodes of today"
-    return f"slow nodes (computing {slowdown:g} x longer)"
 
 
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
@@ -32,8 +32,8 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
         value = values[column]
         if column in ("framework", "model"):
             words.append(name_of(value))
-        elif column == "slowdown":
-            words.append(nodes(value))
+        elif column in NODES:
+            words.append(NODES[column][1] if pd.isna(value) else NODES[column][0](value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
         elif column in ("strategy", "launcher", "dataset", "cpu_model", "versions"):
@@ -62,8 +62,8 @@ def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str
         columns = [*columns, "strategy"]
     derived = ", ".join([kind, *describe_fixed(trials, columns)])
     title = derived if title is None else title.replace("{}", derived)
-    slow = trials["slowdown"].unique() if "slowdown" in trials else [None]
-    return title if len(slow) > 1 or pd.isna(slow[0]) else f"{title}\n{nodes(slow[0])}"
+    slow = describe_fixed(trials.dropna(axis="columns", how="any"), list(NODES))
+    return "\n".join([title, *filter(None, [", ".join(slow)])])
 
 
 def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> list[str]:
@@ -99,7 +99,7 @@ def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> li
 
 
 CAUSES = {
-    "overloaded": "other programs kept the machine busy",
+    "overloaded": "the machine was too busy",
     "diverged": "the loss was no longer a number",
     "failed": "the trials failed",
     "no number": "the trials reported no number",

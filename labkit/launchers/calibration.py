@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from labkit import provenance
+from labkit import provenance, settings
 from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.replicas.events import Computed, Event
+from labkit.runs.circumstances import digest
 from labkit.trials import Trial
 
 TARGETS = 4000
@@ -27,6 +32,20 @@ DIRECTORY = "calibration"
 """Where what was printed is left, below the run's own."""
 
 
+class RunTrial(Protocol):
+    """How a launcher runs a trial."""
+
+    def __call__(
+        self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
+    ) -> dict[str, Any]:
+        """Run a trial in a directory and return its circumstances.
+
+        `compute` are the seconds that a gradient takes on a quiet core, for a trial with a
+        slowdown; without it nothing is stretched.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Calibration:
     """How long gradients took in one process on a core of its own.
@@ -39,6 +58,8 @@ class Calibration:
         Seconds: 10th, 50th and 90th percentile.
     overloaded : bool
         Whether other programs kept the machine busy meanwhile, at every try.
+    cpu_model : str
+        Of the core.
     """
 
     gradients: int
@@ -46,6 +67,7 @@ class Calibration:
     median: float
     high: float
     overloaded: bool
+    cpu_model: str
 
 
 class Calibrations:
@@ -56,53 +78,79 @@ class Calibrations:
 
     Parameters
     ----------
-    home : Path
-        Where they are kept, a file each.
+    circumstances : callable
+        Returns for a framework where and with what its trials run here: what a calibration does
+        not hold beyond.
     """
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._known: dict[Trial, Calibration] = {}
+    def __init__(self, circumstances: Callable[[str], dict[str, Any]]) -> None:
+        self._circumstances = circumstances
+        self._home = settings.outputs() / "calibrations"
+        self._lock = threading.Lock()  # trials that run at once wait for the same calibration
 
-    def of(
-        self,
-        trial: Trial,
-        run: Callable[[Trial, Path, OnEvent], dict[str, Any]],
-        directory: Path,
-        on_event: OnEvent,
-    ) -> Calibration:
-        """Return the calibration for a trial, measured now if it is the first of its kind.
+    def run(
+        self, run: RunTrial, trial: Trial, directory: Path, on_event: OnEvent
+    ) -> dict[str, Any]:
+        """Run a trial and return its circumstances; for one with a slowdown, calibrate first.
 
         Parameters
         ----------
+        run : RunTrial
+            How trials are run.
         trial : Trial
-            With a slowdown.
-        run : callable
-            Runs a trial in a directory and returns its circumstances.
         directory : Path
-            Of the trial's run; what the calibration prints is left in a folder there.
+            Of the trial's run; what a calibration prints is left in a folder there.
         on_event : callable
-            Is told that the trial waits for it.
+            Gets the events, and is told that the trial waits for a calibration.
 
         Raises
         ------
         TrialFailed
-            If the calibration fails.
+            If the trial fails, or its calibration, or if it ran on cores of another kind.
         """
+        if trial.slowdown is None:
+            return run(trial, directory, on_event)
+        with self._lock:
+            found = self._of(trial, run, directory, on_event)
+        record = run(trial, directory, on_event, found.median)
+        others = {node["cpu_model"] for node in record.get("nodes", {}).values()}
+        if others - {found.cpu_model}:
+            raise TrialFailed(
+                f"{trial.name}: its core was calibrated on a node with {found.cpu_model}, but it "
+                f"ran on nodes with {', '.join(sorted(others))}. Choose nodes that are alike by "
+                "node_selector in cluster.toml"
+            )
+        return record | {"calibration": asdict(found)}
+
+    def _of(self, trial: Trial, run: RunTrial, directory: Path, on_event: OnEvent) -> Calibration:
+        """Return the calibration for a trial, measured now if it is the first of its kind."""
         alone = alone_of(trial)
-        machine = provenance.machine()
-        kept = self._home / f"{alone.name}-{machine['host']}-{machine['cores']}.json"
+        where = digest(self._circumstances(trial.framework))
+        kept = self._home / f"{alone.name}-{where}.json"
         if kept.exists():
-            return Calibration(**json.loads(kept.read_text()))
-        for again in range(TRIES if alone not in self._known else 0):
+            return _read(kept)
+        for again in range(TRIES):
             on_event(Waiting("the calibration of a core: other programs are busy" if again else
                              "the calibration of a core"))  # fmt: skip
-            self._known[alone] = _measure(alone, run, directory / DIRECTORY)
-            if not self._known[alone].overloaded:
-                self._home.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(asdict(self._known[alone])))
-                break
-        return self._known[alone]
+            found = _measure(alone, run, directory / DIRECTORY)
+            if not found.overloaded:
+                return _keep(found, kept)
+        return found
+
+
+def _read(kept: Path) -> Calibration:
+    return Calibration(**json.loads(kept.read_text()))
+
+
+def _keep(found: Calibration, kept: Path) -> Calibration:
+    """Keep a calibration as a whole file; return the one of another sweep that was faster."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=kept.parent) as file:
+        json.dump(asdict(found), file)
+        file.flush()
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, kept)
+    return _read(kept)
 
 
 def alone_of(trial: Trial) -> Trial:
@@ -112,14 +160,14 @@ def alone_of(trial: Trial) -> Trial:
     """
     steps = max(FEWEST, TARGETS // (trial.batch_size * trial.network.time_steps))
     return trial.replace(
-        strategy="single", workers=1, servers=0, slowdown=1.0, epochs=None, eval_samples=0,
-        steps=max(2, min(steps, trial.steps_per_epoch)), seed=1, learning_rate=1e-3,
+        strategy="single", workers=1, servers=0, slowdown=1.0, slowdown_spread=None,
+        epochs=None,
+        eval_samples=0, steps=max(2, min(steps, trial.steps_per_epoch)), seed=1,
+        learning_rate=1e-3, initializer="default", loss_over_time="default",
     )  # fmt: skip
 
 
-def _measure(
-    alone: Trial, run: Callable[[Trial, Path, OnEvent], dict[str, Any]], directory: Path
-) -> Calibration:
+def _measure(alone: Trial, run: RunTrial, directory: Path) -> Calibration:
     found: list[Computed] = []
 
     def note(event: Event | Any) -> None:
@@ -133,6 +181,8 @@ def _measure(
     except TrialFailed as error:
         raise TrialFailed(f"the calibration of a core failed: {error}") from error
     (event,) = found
+    machine = record.get("machine") or provenance.machine()
     return Calibration(
-        event.gradients, event.low, event.median, event.high, bool(record["overloaded"])
-    )
+        event.gradients, event.low, event.median, event.high, bool(record["overloaded"]),
+        machine["cpu_model"],
+    )  # fmt: skip

@@ -16,7 +16,7 @@ def arguments(
     deadline: float,
     compute: float | None = None,
 ) -> list[str]:
-    """Return what all replicas of a trial find on their command line.
+    """Return what all replicas of a trial find on their command lines.
 
     Parameters
     ----------
@@ -30,7 +30,10 @@ def arguments(
     compute : float, optional
         Seconds that a gradient takes on a quiet core, for a trial with a slowdown.
     """
-    values = trial.model_dump(exclude_none=True, exclude={"framework", "workers", "servers"})
+    values = trial.model_dump(
+        exclude_none=True,
+        exclude={"framework", "workers", "servers", "slowdown", "slowdown_spread"},
+    )
     values["model"] = model
     line = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
     line += [f"--compute={compute}"] if compute else []
@@ -40,6 +43,14 @@ def arguments(
     ]  # fmt: skip
 
 
+def own_arguments(trial: Trial, role: str, index: int) -> list[str]:
+    """Return what a replica alone finds on its command line: how slow a slow node is."""
+    if role != "worker" or trial.slowdown is None:
+        return []
+    more = ((trial.slowdown_spread or 1) - 1) * index / max(trial.workers - 1, 1)
+    return [f"--slowdown={trial.slowdown * (1 + more)}"]
+
+
 def place(role: str, index: int, hosts: Mapping[str, list[str]]) -> list[str]:
-    """Return what a replica finds on its command line beside `arguments`."""
+    """Return where a replica is, as it finds it on its command line."""
     return [f"--role={role}", f"--index={index}", f"--hosts={json.dumps(hosts)}"]

@@ -77,7 +77,7 @@ class Tally:
             said.append(f"{len(self.diverged)} without a result (diverged)")
         if self.overloaded:
             said.append(
-                f"{len(self.overloaded)} without a rate (other programs kept the machine busy)"
+                f"{len(self.overloaded)} without a rate (the machine was too busy)"
             )
         if self.unjudged:
             said.append(

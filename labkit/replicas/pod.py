@@ -37,6 +37,8 @@ class Job(NamedTuple):
         The path of its script below `HOME`.
     arguments : list of str
         Of all replicas.
+    worker_arguments : list of list of str
+        Further ones, of each worker.
     hosts : dict of str to list of str
         For each role the ``host:port`` of its replicas.
     coordinator : str or None
@@ -54,6 +56,7 @@ class Job(NamedTuple):
 
     trainer: str
     arguments: List[str]
+    worker_arguments: List[List[str]]
     hosts: Dict[str, List[str]]
     coordinator: Optional[str]
     servers_wait: bool
@@ -146,6 +149,7 @@ class Pod:
         paths = [str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [
             sys.executable, "-u", str(HOME / self.job.trainer), *self.job.arguments,
+            *(self.job.worker_arguments[self.index] if role == "worker" else []),
             "--role=" + role, f"--index={self.index}", "--hosts=" + json.dumps(hosts),
         ]  # fmt: skip
         replica = subprocess.Popen(

@@ -32,10 +32,16 @@ def circumstances(run: Run) -> dict[str, Any]:
     return machine | {"versions": versions_of(run)}
 
 
-def digest(run: Run) -> str:
-    """Return a name for a run's circumstances: six hexadecimal digits."""
-    told = json.dumps(circumstances(run), sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:6]
+def here(framework: str) -> dict[str, Any]:
+    """Return what a framework's runs on this machine would have as `circumstances`."""
+    machine = provenance.machine()
+    known = {name: machine[name] for name in ("host", "cpu_model", "cores")}
+    return known | {"versions": provenance.versions(framework)}
+
+
+def digest(told: dict[str, Any]) -> str:
+    """Return a name for circumstances: six hexadecimal digits."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def difference(run: Run) -> str:
@@ -47,12 +53,12 @@ def difference(run: Run) -> str:
         The first difference, nothing if there is none. A version that is not known, of then or of
         now, is none.
     """
-    there, here = circumstances(run), provenance.machine()
-    if there["host"] != here["host"]:
+    there, now = circumstances(run), provenance.machine()
+    if there["host"] != now["host"]:
         return f"of the machine {there['host']}"
     for name in ("cpu_model", "cores"):
-        if there[name] != here[name]:
-            return f"with {name.replace('_', ' ')} {there[name]} instead of {here[name]}"
+        if there[name] != now[name]:
+            return f"with {name.replace('_', ' ')} {there[name]} instead of {now[name]}"
     return version_difference(run)
 
 

@@ -181,7 +181,7 @@ class Store:
         if record["status"] == "failed":
             return Run.read(_move(scratch, failed_home, [failed_home]))
         run = Run(trial, scratch, record)
-        home = self.root / f"{self.name(trial)}-{digest(run)}"
+        home = self.root / f"{self.name(trial)}-{digest(circumstances(run))}"
         # Earlier versions named runs after their trials alone.
         same = (old for old in self._runs_of(trial) if circumstances(old) == circumstances(run))
         _move(scratch, home, {home, *(old.directory for old in same)})

@@ -61,6 +61,10 @@ class Framework:
         """SHA-256 of the trainer's code, so that a changed trainer makes another trial."""
         return replicas.checksum(self.trainer)
 
+    def servers_for(self, workers: int) -> int:
+        """Return how many servers a number of workers has if nothing else is said."""
+        return max(workers, 1) if self.servers_per_worker else 1
+
 
 FRAMEWORKS = {
     row.name: row

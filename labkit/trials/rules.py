@@ -35,8 +35,8 @@ def fill_in(values: dict[str, Any]) -> dict[str, Any]:
     servers = 1
     if strategy and not strategy.has_servers:
         servers = 0
-    elif framework and framework.servers_per_worker and type(workers) is int:
-        servers = max(workers, 1)
+    elif framework and type(workers) is int:
+        servers = framework.servers_for(workers)
     return {"dataset": dataset, "servers": servers} | values
 
 
@@ -93,6 +93,8 @@ def _rows(trial: Any) -> Iterator[str]:
 
 def _numbers(trial: Any) -> Iterator[str]:
     """Say which numbers cannot be, given the others."""
+    if trial.slowdown_spread is not None and trial.slowdown is None:
+        yield f"slowdown_spread: {trial.slowdown_spread:g} of no slowdown; give both"
     if (trial.epochs is None) == (trial.steps is None):
         given = "neither is" if trial.epochs is None else "both are"
         yield f"epochs, steps: give one of them; {given} given"

@@ -38,8 +38,8 @@ class TrialError(LabkitError, ValueError):
     """A trial that cannot be: a name nobody knows, a value that makes no sense."""
 
 
-class Trial(BaseModel):
-    """One training run; the end of this file adds the fields."""
+class _Fields(BaseModel):
+    """What a trial consists of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -77,9 +77,17 @@ class Trial(BaseModel):
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
     )
     slowdown: float | None = Field(
-        None, ge=1, description="of slow nodes: how many times as long they compute as a core here"
+        None, ge=1, description="of slow nodes: how many times as long computing takes as here"
     )
+    slowdown_spread: float | None = Field(
+        None, gt=1, description="how many times as slow as the first worker the last one is, the "
+        "others evenly in between; default: all alike",
+    )  # fmt: skip
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
+
+
+class Trial(_Fields):
+    """One training run; the end of this file adds the fields."""
 
     _given: frozenset[str] = PrivateAttr(frozenset())
 

@@ -107,8 +107,8 @@ def test_the_published_run_has_the_columns_of_today(labkit, store, monkeypatch):
     # the run that is published now was made before there were these
     assert set(today) - set(published) <= {
         "host", "code", "steal_cpu", "paused_s", "slowdown", "compute_ms", "late_share",
-        "idle_share",
-    }  # fmt: skip
+        "idle_share", "slowdown_spread",
+        }  # fmt: skip
     assert "batches_per_second" in labkit("results", "--reference").output
 
 

@@ -1,49 +1,80 @@
 """How a core is calibrated: once for all trials whose gradients are alike, on a quiet machine."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from made_runs import trial
 
-from labkit.campaign import measure
+from labkit import provenance
 from labkit.launchers.calibration import FEWEST, TRIES, Calibrations, alone_of
 from labkit.launchers.protocol import TrialFailed, Waiting
 from labkit.replicas.events import Computed
-from labkit.trials import TrialError
+from labkit.runs import circumstances
+from labkit.settings import OUTPUTS
 
 pytestmark = pytest.mark.unit
+
+
+def here(framework):
+    return {"host": "here"}
+
+
+def there(framework):
+    return {"host": "there"}
 
 
 class Machine:
     """Runs calibrations without a trainer: each finds gradients of 20 ms."""
 
     def __init__(self, *overloaded):
-        self.overloaded, self.ran = list(overloaded), []
+        self.overloaded, self.ran, self.record = list(overloaded), [], {}
+        self.median = 0.02
 
-    def __call__(self, trial, directory, on_event):
+    def __call__(self, trial, directory, on_event, compute=None):
+        if compute is not None:
+            return self.record | {"compute": compute}
         assert list(directory.iterdir()) == []
         (directory / "worker-0.log").touch()
         self.ran.append(trial)
         on_event(Waiting("nothing"))
-        on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, 0.019, 0.02, 0.021))
-        return {"overloaded": self.overloaded.pop(0) if self.overloaded else False}
+        on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, 0.019, self.median,
+                          0.021))  # fmt: skip
+        return {"overloaded": self.overloaded.pop(0) if self.overloaded else False} | self.record
+
+
+@pytest.fixture(autouse=True)
+def outputs(tmp_path, monkeypatch):
+    """Have calibrations kept in a folder of the test's own."""
+    monkeypatch.setenv(OUTPUTS, str(tmp_path / "outputs"))
 
 
 @pytest.fixture
 def calibrated(tmp_path):
-    """Return what calibrates for a trial; what it says is in its list ``said``."""
+    """Return what runs a slow trial; what it says is in its list ``said``."""
 
-    def calibrate(trial):
-        return calibrations.of(trial, calibrate.machine, scratch, calibrate.said.append)
+    def run(trial):
+        record = calibrations.run(run.machine, trial, scratch, run.said.append)
+        assert record["compute"] == record["calibration"]["median"] == 0.02
+        return record["calibration"]
 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    calibrations = Calibrations(tmp_path / "kept")
-    calibrate.said, calibrate.machine = [], Machine()
-    return calibrate
+    calibrations = Calibrations(here)
+    run.said, run.machine = [], Machine()
+    return run
+
+
+def test_what_is_not_slow_needs_none(tmp_path):
+    machine = Machine()
+    tmp_path.joinpath("run").mkdir()
+    record = Calibrations(here).run(machine, trial(), tmp_path / "run", print)
+    assert "calibration" not in record
+    assert machine.ran == [trial()]
 
 
 def test_alone_and_not_stretched(calibrated):
     slow = trial(slowdown=20, workers=10, seed=3)
-    assert calibrated(slow).median == 0.02
+    assert calibrated(slow)["cpu_model"] == provenance.machine()["cpu_model"]
     (ran,) = calibrated.machine.ran
     assert ran == alone_of(slow)
     assert (ran.strategy, ran.workers, ran.slowdown, ran.eval_samples) == ("single", 1, 1.0, 0)
@@ -53,7 +84,8 @@ def test_alone_and_not_stretched(calibrated):
 
 def test_once_for_all_whose_gradients_are_alike(calibrated):
     for values in ({}, {"workers": 5}, {"seed": 2}, {"slowdown": 3.0}, {"learning_rate": 0.2},
-                   {"steps": 7}, {"eval_samples": 0}, {"servers": 1}):  # fmt: skip
+                   {"steps": 7}, {"eval_samples": 0}, {"servers": 1},
+                   {"slowdown_spread": 2.0}, {"initializer": "xavier"}):  # fmt: skip
         calibrated(trial(**{"slowdown": 20} | values))
     assert len(calibrated.machine.ran) == 1
     for values in ({"batch_size": 20}, {"framework": "tensorflow"}, {"model": "lstm"},
@@ -71,33 +103,91 @@ def test_how_many_gradients(batch_size, steps):
 
 def test_a_busy_machine_is_calibrated_again(calibrated):
     calibrated.machine = Machine(True, False)
-    assert not calibrated(trial(slowdown=2)).overloaded
+    assert not calibrated(trial(slowdown=2))["overloaded"]
     assert len(calibrated.machine.ran) == 2
     assert "other programs are busy" in calibrated.said[-1].for_
 
 
 def test_a_machine_that_stays_busy_is_said_to_be(calibrated):
     calibrated.machine = Machine(*[True] * TRIES, False)
-    assert calibrated(trial(slowdown=2)).overloaded
+    assert calibrated(trial(slowdown=2))["overloaded"]
     assert len(calibrated.machine.ran) == TRIES
 
 
 def test_a_calibration_that_fails_is_named(tmp_path):
-    def fail(trial, directory, on_event):
+    def fail(trial, directory, on_event, compute=None):
         raise TrialFailed("worker-0 was killed")
 
     with pytest.raises(TrialFailed, match="the calibration of a core failed: worker-0 was killed"):
-        Calibrations(tmp_path / "kept").of(trial(slowdown=2), fail, tmp_path, print)
+        Calibrations(here).run(fail, trial(slowdown=2), tmp_path, print)
 
 
-def test_a_cluster_has_no_slow_nodes_yet():
-    with pytest.raises(TrialError, match="slowdown: nothing that launcher 'kubernetes' can do"):
-        measure([trial(slowdown=20)], "kubernetes")
+def test_nodes_of_another_kind_than_the_one_that_was_calibrated(tmp_path):
+    """Of a cluster's nodes; what a gradient takes on one says nothing about the other."""
+    machine = Machine()
+    machine.record = {"machine": {"cpu_model": "old"}, "nodes": {"a": {"cpu_model": "old"}}}
+    Calibrations(there).run(machine, trial(slowdown=2), tmp_path, print)
+    machine.record["nodes"]["b"] = {"cpu_model": "new"}
+    with pytest.raises(TrialFailed, match="on a node with old, but .* on nodes with new, old"):
+        Calibrations(there).run(machine, trial(slowdown=2), tmp_path, print)
+
+
+def test_a_machine_has_its_own(tmp_path):
+    machine = Machine()
+    for where in (here, there):
+        Calibrations(where).run(machine, trial(slowdown=2), tmp_path, print)
+    assert len(machine.ran) == 2
+
+
+def test_other_versions_are_calibrated_anew(tmp_path, monkeypatch):
+    machine = Machine()
+    for version in "1", "2":
+        monkeypatch.setattr(provenance, "versions", lambda framework, v=version: {"numpy": v})
+        Calibrations(circumstances.here).run(machine, trial(slowdown=2), tmp_path, print)
+    assert len(machine.ran) == 2
+
+
+def test_a_busy_machine_is_calibrated_anew_by_the_next_trial(calibrated):
+    calibrated.machine = Machine(*[True] * TRIES)
+    assert calibrated(trial(slowdown=2))["overloaded"]
+    assert not calibrated(trial(slowdown=3))["overloaded"]
+    assert len(calibrated.machine.ran) == TRIES + 1
+
+
+def test_of_two_sweeps_at_once_both_take_the_first_calibration(tmp_path):
+    """Each has begun to calibrate before the other has finished."""
+
+    class Slower(Machine):
+        def __call__(self, trial, directory, on_event, compute=None):
+            if compute is None:
+                (directory.parent / "other").mkdir()
+                first.append(Calibrations(here).run(Machine(), slow, directory.parent / "other",
+                                                    print))  # fmt: skip
+            return super().__call__(trial, directory, on_event, compute) | {"overloaded": False}
+
+    slow, first, slower = trial(slowdown=2), [], Slower()
+    slower.median = 0.03
+    second = Calibrations(here).run(slower, slow, tmp_path, print)
+    assert [second["calibration"]] == [record["calibration"] for record in first]
+    (kept,) = (tmp_path / "outputs" / "calibrations").iterdir()
+    assert kept.suffix == ".json"
+
+
+def test_trials_that_run_at_once_wait_for_the_same_one(tmp_path):
+    machine, calibrations = Machine(), Calibrations(there)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            pool.submit(calibrations.run, machine, trial(slowdown=2, seed=i), tmp_path / d, print)
+            for i, d in enumerate("ab")
+        ]
+    assert len({str(run.result()["calibration"]) for run in runs}) == len(machine.ran) == 1
 
 
 def test_later_sweeps_have_the_same_nodes(tmp_path):
     """A speedup between two sweeps would be of different nodes otherwise."""
     machine = Machine()
     for _ in range(2):  # as two calls of measure do
-        Calibrations(tmp_path / "kept").of(trial(slowdown=20), machine, tmp_path, print)
+        Calibrations(here).run(machine, trial(slowdown=20), tmp_path, print)
     assert len(machine.ran) == 1

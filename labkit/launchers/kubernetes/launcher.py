@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from labkit.launchers.calibration import Calibrations
 from labkit.launchers.kubernetes import owners
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
 from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError, NoRoom
-from labkit.launchers.kubernetes.manifests import name_of, selector_of
+from labkit.launchers.kubernetes.manifests import image_of, name_of, selector_of
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.kubernetes.room import Crowded
 from labkit.launchers.kubernetes.settings import Settings
@@ -46,6 +47,7 @@ class KubernetesLauncher:
     def __init__(self, deadline: float = DEADLINE, settings: Settings | None = None) -> None:
         self.deadline = deadline
         self.cluster = Cluster(settings)
+        self._calibrations = Calibrations(self._circumstances)
         self._stopped, self._lock = threading.Event(), threading.Lock()
         self._running: set[str] = set()  # the names of the trials that have been submitted
         self._found: list[str] | None = None  # what was in the cluster at the beginning
@@ -75,10 +77,16 @@ class KubernetesLauncher:
         Where trials of other labkits have the room, it waits for them. A clean-up that fails
         changes nothing about how the trial went.
         """
+        return self._calibrations.run(self._run, trial, directory, on_event)
+
+    def _run(
+        self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
+    ) -> dict[str, Any]:
+        """Run a trial to its end, once there is room, and leave nothing of it behind."""
         owner = Owner.here(directory)
         while True:
             try:
-                record = self._run(trial, owner, directory, on_event)
+                record = self._try(trial, owner, directory, on_event, compute)
             except TrialFailed as error:
                 left = self._clean_up(trial, owner)
                 crowded = isinstance(error, Crowded)
@@ -96,13 +104,24 @@ class KubernetesLauncher:
                 self._warn(self._clean_up(trial, owner))
                 return record
 
-    def _run(
-        self, trial: Trial, owner: Owner, directory: Path, on_event: OnEvent
+    def _circumstances(self, framework: str) -> dict[str, Any]:
+        image = image_of(framework, self.cluster.settings)
+        return {"host": self.cluster.address, "image": image}
+
+    def _try(
+        self,
+        trial: Trial,
+        owner: Owner,
+        directory: Path,
+        on_event: OnEvent,
+        compute: float | None,
     ) -> dict[str, Any]:
         name = name_of(trial)
         try:
             self._look_around(name)
-            submission = submit(self.cluster, trial, self.deadline, owner, on_event, self._stopped)
+            submission = submit(
+                self.cluster, trial, self.deadline, owner, on_event, self._stopped, compute
+            )
             self._running.add(name)
             on_event(Submitted(name, submission.objects))
             return Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()

@@ -17,11 +17,11 @@ from labkit.launchers.kubernetes import images
 from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
-from labkit.launchers.placement import arguments
+from labkit.launchers.placement import arguments, own_arguments
 from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
-from labkit.trials.demand import beside_workers
+from labkit.trials.demand import beside_workers, is_slow
 from labkit.trials.frameworks import FRAMEWORKS
 
 HOME = "/labkit"
@@ -77,7 +77,9 @@ def pods_of(trial: Trial) -> dict[str, list[str]]:
     return kinds
 
 
-def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> dict[str, bytes]:
+def files_of(
+    trial: Trial, settings: Settings, deadline: float, compute: float | None, secret: str
+) -> dict[str, bytes]:
     """Return the files that each pod of a trial finds, by their path below `HOME`.
 
     Parameters
@@ -87,11 +89,13 @@ def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> 
         Of the cluster.
     deadline : float
         Seconds the trial may take.
+    compute : float or None
+        Seconds that a gradient takes on a quiet core, for a trial with a slowdown.
     secret : str
         That its pods share. It is in the ConfigMap, which a trial has once: so they agree,
         whichever labkit has created which of its objects, and labkit needs no right to Secrets.
     """
-    job = job_of(trial, settings, deadline, secret)
+    job = job_of(trial, settings, deadline, compute, secret)
     trainer = FRAMEWORKS[trial.framework].trainer
     names = ("__init__.py", *AGENT, *replicas.SHARED)
     return {
@@ -103,7 +107,9 @@ def files_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> 
     }
 
 
-def job_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> Job:
+def job_of(
+    trial: Trial, settings: Settings, deadline: float, compute: float | None, secret: str
+) -> Job:
     """Return what all pods of a trial are given; see `files_of`."""
     name, framework = name_of(trial), FRAMEWORKS[trial.framework]
     hosts = {
@@ -113,14 +119,19 @@ def job_of(trial: Trial, settings: Settings, deadline: float, secret: str) -> Jo
     }
     # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
     alone = sum(trial.replicas.values()) == 1
+    # Where most wait, whoever computes takes the core that is free.
+    shared = settings.share_nodes or is_slow(trial)
     coordinator = None if alone else next(role for role in PORTS if role in hosts)
     return Job(
         trainer=TRAINER.format(framework.trainer.name),
-        arguments=arguments(trial, f"{HOME}/{MODEL}", "/data", deadline + settings.wait_for_room),
+        arguments=arguments(
+            trial, f"{HOME}/{MODEL}", "/data", deadline + settings.wait_for_room, compute
+        ),
+        worker_arguments=[own_arguments(trial, "worker", i) for i in range(trial.workers)],
         hosts=hosts,
         coordinator=coordinator,
         servers_wait="server" in hosts and not framework.servers_end_themselves,
-        cores_per_worker=0 if settings.share_nodes else trial.threads,
+        cores_per_worker=0 if shared else trial.threads,
         rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
         secret=secret,
     )
@@ -139,6 +150,7 @@ def render(
     submitted: float = 0.0,
     owner_uid: str = "",
     secret: str | None = None,
+    compute: float | None = None,
 ) -> str:
     """Return a trial's objects as YAML documents, the workers' Job first.
 
@@ -155,12 +167,20 @@ def render(
         Of the workers' Job, which owns the others; known only when it has been created.
     secret : str, optional
         That its pods share; by default a new one.
+    compute : float, optional
+        Seconds that a gradient takes on a quiet core, for a trial with a slowdown.
 
     Raises
     ------
     ClusterError
-        If the images do not have the trial's data set.
+        If the images do not have the trial's data set, or if no core was calibrated for nodes that
+        are to be slow.
     """
+    if is_slow(trial) and compute is None:
+        raise ClusterError(
+            f"{trial.name}: slow nodes need a core that was calibrated before, and that is what "
+            "`labkit run --launcher kubernetes` does."
+        )
     if settings.public_images and trial.dataset == images.PRIVATE:
         raise ClusterError(
             f"{trial.name} learns from {trial.dataset}, which public images do not have: "
@@ -174,9 +194,7 @@ def render(
             "roles": roles,
             "count": trial.replicas[kind],
             "cpu": trial.threads,
-            "cpu_request": SCHEDULER_CPU
-            if kind == "scheduler"
-            else min(settings.cpu_request or trial.threads, trial.threads),
+            "cpu_request": _cpu_request(trial, kind, settings),
         }
         for kind, roles in sorted(kinds.items(), reverse=True)
     ]
@@ -191,9 +209,18 @@ def render(
         + (QUEUE_TIME if settings.queue else DEADLINE_MARGIN),
         time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, image=image_of(trial.framework, settings),
         container=CONTAINER, node_selector=NODES | settings.node_selector, home=HOME,
-        files=files_of(trial, settings, deadline, secret), is_plain=_is_plain,
+        files=files_of(trial, settings, deadline, compute, secret), is_plain=_is_plain,
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
+
+
+def _cpu_request(trial: Trial, kind: str, settings: Settings) -> float:
+    """Return how many cores are reserved for a pod."""
+    if kind == "scheduler":
+        return SCHEDULER_CPU
+    # A slow node computes in so much of its time; the rest of a core is for its like.
+    share = trial.slowdown if kind == "worker" and is_slow(trial) else 1
+    return round(min(settings.cpu_request or trial.threads, trial.threads / share), 3)
 
 
 def _is_plain(content: bytes) -> bool:

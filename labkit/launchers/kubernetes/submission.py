@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 import time
@@ -87,6 +88,7 @@ def submit(
     owner: Owner,
     on_event: OnEvent,
     stopped: threading.Event,
+    compute: float | None = None,
 ) -> Submission:
     """Create a trial's objects, or find those of a labkit that was killed.
 
@@ -99,14 +101,15 @@ def submit(
     TrialFailed
         If `stopped` is set meanwhile.
     """
-    text = manifests.render(trial, cluster.settings, deadline, secret="")  # not told apart by it
+    render = functools.partial(
+        manifests.render, trial, cluster.settings, deadline, compute=compute
+    )
+    text = render(secret="")  # not told apart by it
     first, *_ = manifests.objects(text)
     owners.mark(first, owner, text)
     job = _claim(cluster, first, owner, on_event, stopped)
     submitted = float(job["metadata"]["annotations"][SUBMITTED])
-    first, *others = manifests.objects(
-        manifests.render(trial, cluster.settings, deadline, submitted, job["metadata"]["uid"])
-    )
+    first, *others = manifests.objects(render(submitted, job["metadata"]["uid"]))
     for manifest in others:
         try:
             cluster.create(manifest)

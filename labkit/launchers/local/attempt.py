@@ -17,7 +17,7 @@ from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
 from labkit.launchers.local.processes import Orphaned, Processes
-from labkit.launchers.placement import place
+from labkit.launchers.placement import own_arguments, place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
@@ -103,7 +103,7 @@ class Attempt:
             for index in range(len(addresses)):
                 self.processes.spawn(
                     f"{role}-{index}",
-                    shared + place(role, index, hosts),
+                    shared + own_arguments(self.trial, role, index) + place(role, index, hosts),
                     _cores_of(self.trial, role, index, usable),
                     self.directory,
                 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from labkit.launchers.local.turn import turn
 from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.launchers.placement import arguments
 from labkit.launchers.protocol import OnEvent
+from labkit.runs import circumstances
 from labkit.settings import WARM
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
@@ -41,7 +41,7 @@ class LocalLauncher:
         self.deadline = deadline
         self.data_directory = data_directory or settings.data_directory()
         shared = os.environ.get(WARM)
-        self._calibrations = Calibrations(settings.outputs() / "calibrations")
+        self._calibrations = Calibrations(circumstances.here)
         self._warm = WarmProcesses(Path(shared) if shared else None)
 
     def __enter__(self) -> Self:
@@ -54,22 +54,11 @@ class LocalLauncher:
         """Nothing runs beside the caller's own thread, which an exception ends."""
 
     def run(self, trial: Trial, directory: Path, on_event: OnEvent) -> dict[str, Any]:
-        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`.
-
-        For one with a slowdown a core is calibrated first, once for all trials alike.
-        """
-        if trial.slowdown is None:
-            return self._run(trial, directory, on_event)
-        found = self._calibrations.of(trial, self._run, directory, on_event)
-        record = self._run(trial, directory, on_event, found.median)
-        return record | {"calibration": asdict(found)}
+        """Run a trial to its end; see `labkit.launchers.protocol.Launcher`."""
+        return self._calibrations.run(self._run, trial, directory, on_event)
 
     def _run(
-        self,
-        trial: Trial,
-        directory: Path,
-        on_event: OnEvent,
-        compute: float | None = None,
+        self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
     ) -> dict[str, Any]:
         trainer = Program.trainer(FRAMEWORKS[trial.framework])
         with turn(trial, on_event), contextlib.ExitStack() as stack:

@@ -59,6 +59,23 @@ def test_several_workers(framework, servers, namespace, store):
     )
 
 
+@both
+def test_slow_nodes(framework, namespace, store):
+    """Each worker takes its stretched time, of a core that was calibrated in a pod."""
+    namespace.configure(memory_request="300Mi")
+    slow = trial(framework, workers=4, steps=5, eval_samples=0, slowdown=20.0)
+    results = run([slow], store)
+    (found,) = results.runs
+    due = 20 * found.record["calibration"]["median"]
+    for worker in found.progress():
+        assert worker.t[-1] >= slow.steps * due * 0.999
+    row = results.table.iloc[0]
+    assert not row.oversubscribed
+    assert row.compute_ms == pytest.approx(due / 20 * 1000)
+    assert 0 <= row.late_share <= 1 and 0 <= row.idle_share <= 1
+    assert (found.directory / "calibration" / "worker-0.log").stat().st_size
+
+
 def test_a_trial_is_at_most_six_objects(namespace, store):
     counted = {}
 

@@ -111,6 +111,46 @@ def test_a_server_beside_each_worker_or_in_pods_of_its_own():
     assert [*pods(single)] == ["worker"]
 
 
+def arguments(objects):
+    (config,) = of_kind(objects, "ConfigMap")
+    return json.loads(config["data"]["job.json"])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_slow_nodes_share_cores(framework):
+    """They reserve what they compute for, and are bound to no core; servers are as ever."""
+    slow = rendered(made_runs.trial(framework=framework, workers=3, slowdown=10.0), compute=0.125)
+    job = arguments(slow)
+    assert "--compute=0.125" in job["arguments"]
+    assert job["worker_arguments"] == [["--slowdown=10.0"]] * 3
+    assert job["cores_per_worker"] == 0
+    requests = {
+        kind: template["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+        for kind, template in pods(slow).items()
+    }
+    assert requests["worker"] == 0.1
+    assert requests.get("server", 1) == 1
+
+
+def test_a_core_that_is_calibrated_is_one_of_today():
+    alone = made_runs.trial(strategy="single", workers=1, slowdown=1.0)
+    job = arguments(rendered(alone))
+    assert job["cores_per_worker"] == 1
+    assert not any(argument.startswith("--compute") for argument in job["arguments"])
+
+
+def test_slow_nodes_without_a_calibration():
+    with pytest.raises(ClusterError, match="slow nodes need a core that was calibrated"):
+        rendered(made_runs.trial(slowdown=2.0))
+
+
+def test_the_last_worker_is_the_slowest():
+    trial = made_runs.trial(workers=3, slowdown=10.0, slowdown_spread=2.0)
+    assert arguments(rendered(trial, compute=0.1))["worker_arguments"] == [
+        ["--slowdown=10.0"], ["--slowdown=15.0"], ["--slowdown=20.0"],
+    ]  # fmt: skip
+
+
 def mounted(objects):
     """Return the files that a container finds, by their path."""
     (config,) = of_kind(objects, "ConfigMap")
