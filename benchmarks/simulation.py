@@ -3,10 +3,10 @@
     python benchmarks/simulation.py [--runs DIRECTORY] [--quick]
 
 From the runs with one worker alone, the throughput of each trial with more is simulated: with a
-core on each node where the machine had enough, with all cores shared where it had not. Measured
-are the published run's tables, or the runs in a directory. Held to a median error of at most 5 %
-with two workers, and to 2 s for 50 workers' 200 steps; the rest is stated, misses included. The
-quick form is the whole, its seconds not judged.
+core on each node where the machine had enough, with all cores shared where it had not. The
+measurements are the published run's tables, or the runs in a directory. Held to a median error of
+at most 5 % with two workers, as far as there are any, and to 2 s for 50 workers' 200 steps; the
+rest is stated, misses included. The quick form is the whole, its seconds not judged.
 """
 
 import statistics
@@ -38,6 +38,8 @@ def compare(table):
     slowdown = table.slowdown.astype(float).fillna(1.0) if "slowdown" in table else 1.0
     rows = table.assign(slowdown=slowdown)
     rows = rows[(rows.workers > 1) & rows.batches_per_second.notna()]
+    if "slowdown_spread" in rows:  # simulated workers are all alike
+        rows = rows[rows.slowdown_spread.isna()]
     asked = ["framework", "model", "batch_size", "strategy", "slowdown"]
     names = [*asked, "workers", "servers", "oversubscribed", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
@@ -89,9 +91,10 @@ def main():
             f"{workers} workers, {len(found)} settings: error median "
             f"{statistics.median(found):.1%}, worst {max(found):.1%}"
         )
-    took = seconds_of_fifty(table)
+    took = seconds_of_fifty(trials_of(None))
     print(f"50 workers, 200 steps each: {took:.2f} s")
-    return bool(statistics.median(errors[2]) > 0.05 or (took > 2 and not args.quick))
+    missed = 2 in errors and statistics.median(errors[2]) > 0.05
+    return bool(missed or (took > 2 and not args.quick))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from labkit.analysis.intervals import (
 from labkit.analysis.scaling import (
     CIRCUMSTANCES,
     configuration,
+    latest,
     settled,
     speedups,
     summarise,
@@ -40,6 +41,7 @@ __all__ = [
     "geometric_interval",
     "interval",
     "perplexity",
+    "latest",
     "settled",
     "speedup",
     "speedup_interval",

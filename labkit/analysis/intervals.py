@@ -83,9 +83,7 @@ def geometric_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     MetricError
         If there are no values, or one is not a positive number.
     """
-    mean, square_error, n = _mean("values", _logs("values", values))
-    half = _quantile(level, n - 1) * math.sqrt(square_error) if n > 1 else math.nan
-    return Interval(math.exp(mean), _exp(mean - half), _exp(mean + half), n)
+    return exponential(interval(_logs("values", values), level))
 
 
 def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0.95) -> Interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from labkit.analysis.equations import MetricError
@@ -53,6 +54,20 @@ def settled(table: pd.DataFrame) -> pd.DataFrame:
     by = known.groupby(table["framework"])
     only = by.transform("first").where(by.transform("nunique") == 1)
     return table.assign(versions=known.fillna(only).fillna(""))
+
+
+def latest(table: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
+    """Return the rows that agree, in some columns, with the one that started last.
+
+    Columns that an earlier version did not have are left out; of runs that do not say when they
+    started, any other is later.
+    """
+    names = [name for name in columns if name in table]
+    if not names or "started" not in table or table.empty:
+        return table
+    started = table["started"].fillna("").to_numpy()
+    last = table[names].iloc[max(range(len(table)), key=lambda i: (started[i], i))]
+    return table[(table[names] == last).all(axis="columns")]
 
 
 def summarise(

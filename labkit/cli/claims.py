@@ -1,4 +1,4 @@
-"""``labkit claims``: what was measured here says to each claim of the thesis."""
+"""``labkit claims``: what the measurements say about each claim of the thesis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
-from labkit.cli.results import read_table
+from labkit.cli.results import Source
 from labkit.cli.table import terminal_width
 
 if TYPE_CHECKING:
@@ -47,17 +47,11 @@ def claims(number: str | None, reference: bool, launcher: str, file_format: str)
     CLAIM is a claim's number, such as 6.1.5d; without one, all are judged. Each is reproduced,
     refuted, inconclusive or not measured; how that is decided is in docs/claims.md.
     """
-    from types import SimpleNamespace
-
     from labkit.thesis.claims import Verdicts, find
     from labkit.thesis.claims import claims as judged
 
     wanted = find(number) if number else None
-    tables = {
-        name: read_table(table, reference, launcher, quiet=name == "steps")
-        for name, table in (("table", "trials"), ("steps", "steps"))
-    }
-    found = judged(SimpleNamespace(**tables))
+    found = judged(Source(reference, launcher))
     if wanted:
         found = Verdicts(verdict for verdict in found if verdict.claim == wanted)
     if file_format == "csv":
@@ -73,15 +67,8 @@ def claims(number: str | None, reference: bool, launcher: str, file_format: str)
 
 def _record(verdict: Verdict) -> dict[str, object]:
     """Return a verdict as JSON has it: with every check and its numbers."""
-    return {
-        "claim": verdict.claim.number,
-        "statement": verdict.claim.statement,
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "nodes": verdict.where,
+    return verdict.record | {
         "others": [{"nodes": v.where, "verdict": v.verdict} for v in verdict.others],
-        "figures": list(verdict.claim.figures),
-        "runs": verdict.runs,
         "checks": [finding.record for finding in verdict.findings],
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,13 @@ import click
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
-from labkit.cli.results import read_table
+from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
-    import pandas as pd
 
     from labkit.figures import Tables
 
@@ -116,7 +114,7 @@ def _trials(
     from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
-    source = _Source(reference, launcher)
+    source = Source(reference, launcher)
     table = source.table
     if which not in KINDS and (profile or reference):
         shown = home(profile, launcher) if profile else REFERENCE
@@ -151,26 +149,6 @@ def _check(number: str, style: dict[str, Any]) -> None:
             f"--{next(iter(style))}: figure {number} of the thesis is drawn as its notebook draws "
             f"it; only general figures have this option: {', '.join(KINDS)}"
         )
-
-
-class _Source:
-    """The tables of all runs, read when they are needed."""
-
-    def __init__(self, reference: bool, launcher: str) -> None:
-        self._where = reference, launcher
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        return self._read("trials")
-
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        return self._read("steps")
-
-    def _read(self, name: str) -> pd.DataFrame:
-        from labkit.runs.tables import modernise
-
-        return modernise(read_table(name, *self._where))
 
 
 def _shown_in(directory: Path, number: str) -> Any:

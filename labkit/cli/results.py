@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +19,9 @@ from labkit.errors import LabkitError
 from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
-    from labkit.runs import Store
+    import pandas as pd
+
+    from labkit.runs import Results, Store
 
 TABLES = ("trials", "steps", "evals")
 MOST_NAMES = 2
@@ -62,7 +65,9 @@ def results(
     file_format = file_format or _format_of(output)
     if file_format == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FILE")
-    frame = selected(read_table(table, reference, launcher), options)
+    source = Source(reference, launcher)
+    frame = source.table if table == "trials" else source.there(getattr(source, table))
+    frame = selected(frame, options)
     if file_format == "table":
         width = None if output else terminal_width()
         written = f"{short(frame, table, width)}\n".encode()
@@ -92,52 +97,73 @@ def _format_of(output: Path | None) -> str:
     )
 
 
-def read_table(name: str, reference: bool, launcher: str = "local", quiet: bool = False) -> Any:
-    """Return a table of the runs on a launcher, or of the published run.
+class Source:
+    """The tables of the runs on a launcher, or of the published run, read when they are needed.
 
-    Runs of another version of labkit are named on standard error: those of other code, whose
-    rows are in the table, and those that cannot be read.
+    Runs of another version of labkit are named on standard error, once: those of other code, whose
+    rows are in the tables, and those that cannot be read.
 
     Parameters
     ----------
-    name : str
-        One of `TABLES`.
     reference : bool
         Whether the published run is meant.
     launcher : str
         Where the trials were run.
-    quiet : bool
-        Whether runs of another version have been named already.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    LabkitError
-        If nothing has been measured.
     """
-    import pandas as pd
 
-    from labkit.runs import Store
-    from labkit.runs.tables import modernise
-    from labkit.settings import outputs
+    def __init__(self, reference: bool, launcher: str = "local") -> None:
+        self._reference, self._launcher = reference, launcher
 
-    if reference:
-        return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
-    store = Store(launcher=launcher)
-    if not quiet and (others := other_versions(store)):
-        click.echo(f"labkit: {others}", err=True)
-    results = store.results()
-    frame = {"trials": results.table, "steps": results.steps, "evals": results.evals}[name]
-    if frame.empty:
-        raise LabkitError(
-            f"nothing that can be shown has been measured in {outputs()} yet ({launcher}). "
-            "`labkit reproduce --profile smoke` does, or `labkit results --reference` shows what "
-            "is published."
-        )
-    return frame
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per trial; a LabkitError if there is none."""
+        return self.there(self._read("trials"))
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per report of a worker; none of trials that diverged."""
+        return self._read("steps")
+
+    @cached_property
+    def evals(self) -> pd.DataFrame:
+        """One row per evaluation; none of trials that diverged."""
+        return self._read("evals")
+
+    def there(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a table that has rows.
+
+        Raises
+        ------
+        LabkitError
+            If it has none, as nothing has been measured.
+        """
+        from labkit.settings import outputs
+
+        if frame.empty:
+            raise LabkitError(
+                f"nothing that can be shown has been measured in {outputs()} yet "
+                f"({self._launcher}). `labkit reproduce --profile smoke` does, or `labkit results "
+                "--reference` shows what is published."
+            )
+        return frame
+
+    def _read(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        from labkit.runs.tables import modernise
+
+        if self._reference:
+            return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
+        return getattr(self._results, "table" if name == "trials" else name)
+
+    @cached_property
+    def _results(self) -> Results:
+        from labkit.runs import Store
+
+        store = Store(launcher=self._launcher)
+        if others := other_versions(store):
+            click.echo(f"labkit: {others}", err=True)
+        return store.results()
 
 
 def other_versions(store: Store) -> str:

@@ -18,6 +18,7 @@ from labkit.prediction.points import Points, read
 if TYPE_CHECKING:
     import pandas as pd
 
+
 @dataclass(frozen=True, repr=False)
 class Prediction(Forecasts):
     """Forecasts from measured points, and how sure their reasons are.

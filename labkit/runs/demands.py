@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.analysis.scaling import CIRCUMSTANCES, settled
+from labkit.analysis.scaling import CIRCUMSTANCES, latest, settled
 from labkit.errors import LabkitError
 from labkit.simulation import Demands, System
 from labkit.trials.frameworks import FRAMEWORKS
@@ -70,7 +70,7 @@ class Measured:
         """
         row = FRAMEWORKS[self.framework]
         if servers is None:
-            servers = workers if row.servers_per_worker else 1
+            servers = row.servers_for(workers)
         if values.get("bandwidth") and not self.sizes_known:
             raise LabkitError(
                 f"bandwidth: how large the variables of {self.model} are is not known here; "
@@ -92,10 +92,10 @@ def measured(
 ) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
-    Taken are those with parameter servers that kept nobody waiting for a core: on one machine,
-    with one code and the same versions, where there are several the last ones. Those of the
-    strategy and with the slowdown that are asked for come first, then those of the other strategy
-    and those without a slowdown.
+    Only runs with parameter servers that kept nobody waiting for a core are taken, on one machine,
+    with one code and the same versions: where there are several of these, the last ones. Those of
+    the strategy and with the slowdown that are asked for come first, then those of the other
+    strategy and those without a slowdown.
 
     A worker's CPU time is that of computing and of its part in pushing and pulling; the
     calibration of a slow node or a ``single`` run of the same tells the two apart, without them
@@ -142,7 +142,8 @@ def measured(
             f"  labkit run --framework {framework} --model {model} --batch-size {batch_size} "
             "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
         )
-    served, where = _last(settled(served))
+    served = latest(settled(served), CIRCUMSTANCES)
+    where = {name: served[name].iloc[0] for name in CIRCUMSTANCES if name in served}
     alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1)]
     for name, value in where.items():
         alone = alone[alone[name] == value]
@@ -183,13 +184,3 @@ def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:
 def _mean(rows: pd.DataFrame, column: str) -> float:
     """Return the mean of a column, NaN where an earlier version had none."""
     return float(rows[column].mean()) if column in rows else math.nan
-
-
-def _last(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of the circumstances that were there last, and what these are."""
-    names = [name for name in CIRCUMSTANCES if name in rows]
-    last = rows.sort_values("started").iloc[-1] if "started" in rows else rows.iloc[-1]
-    where = {name: last[name] for name in names}
-    for name, value in where.items():
-        rows = rows[rows[name] == value]
-    return rows, where

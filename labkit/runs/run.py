@@ -24,7 +24,6 @@ SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
 and of a second that is the tenth from which other programs count as having kept it busy."""
 
-
 LATE_SHARE = 0.1
 """Of a slow node's gradients: where more are late, the machine could not keep up, and the rate is
 too low."""

@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from labkit.errors import LabkitError
+from labkit.replicas.pace import LATE
 from labkit.simulation.answer import Answer
 from labkit.simulation.nodes import Nodes, Server
 from labkit.simulation.stations import Clock
@@ -131,7 +132,7 @@ class _Trial:
     def _computed(self, worker: int) -> None:
         self.gradients += 1
         until = self.begun[worker] + self.stretched
-        if self.stretched and self.clock.now > until * (1 + 1e-12):
+        if self.stretched and self.clock.now > self.begun[worker] + LATE * self.stretched:
             self.late += 1
         self.clock.at(max(until, self.clock.now), self._stretched, worker)
 

@@ -53,7 +53,7 @@ class OwnCore:
 class Cores:
     """Cores that processes share evenly, none getting more than one (processor sharing).
 
-    Kept is how much each process has been given since the beginning: with that as the clock, they
+    It keeps how much each process has been given since the beginning: with that as the clock, they
     finish in the order of what it shows when they have enough.
     """
 

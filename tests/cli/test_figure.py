@@ -20,10 +20,14 @@ def kept(monkeypatch):
     table = trials(
         workers=(1, 2), batch_sizes=(128, 512), initializers=("default", "uniform"), repeats=2
     ).assign(eval_samples=0)
-    made = {"trials": table, "steps": steps(table)}
+    made = {"table": table, "steps": steps(table)}
     tables = {name: t.sample(frac=1, random_state=1) for name, t in made.items()}
-    monkeypatch.setattr(figure_module, "read_table", lambda name, *_: tables[name])
-    return SimpleNamespace(table=made["trials"], steps=made["steps"])
+    have_kept(monkeypatch, **tables)
+    return SimpleNamespace(**made)
+
+
+def have_kept(monkeypatch, **tables):
+    monkeypatch.setattr(figure_module, "Source", lambda *_: SimpleNamespace(**tables))
 
 
 @pytest.mark.parametrize("number", ["6.1b-initializer", "6.3", "6.5b"])
@@ -109,9 +113,7 @@ def test_where_trials_of_several_lengths_are_kept_it_says_how_to_select(
     labkit, kept, tmp_path, monkeypatch
 ):
     longer = kept.table.assign(steps=936, trial=kept.table["trial"] + "-longer")
-    monkeypatch.setattr(
-        figure_module, "read_table", lambda name, *_: pd.concat([kept.table, longer])
-    )
+    have_kept(monkeypatch, table=pd.concat([kept.table, longer]))
     refused = labkit("figure", "6.5a")
     assert refused.exit_code == 1
     assert "steps: 200, 936" in refused.output
@@ -129,7 +131,7 @@ def test_trials_with_an_evaluation_are_drawn_if_there_are_no_others(
     evaluated = kept.table.assign(eval_samples=None, trial=kept.table["trial"] + "-evaluated")
     both = pd.concat([kept.table, evaluated])
     for table, said in ((evaluated, 0), (both, 1)):
-        monkeypatch.setattr(figure_module, "read_table", lambda name, *_, table=table: table)
+        have_kept(monkeypatch, table=table)
         drawn = labkit("figure", "6.6", f"--output={tmp_path}")
         assert drawn.exit_code == 0, drawn.output
         lines = drawn.stderr.splitlines()

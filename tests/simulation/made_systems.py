@@ -3,8 +3,9 @@
 from hypothesis import strategies as st
 
 from labkit.simulation import Demands, System
+from labkit.trials.models import MODELS
 
-LENET = tuple(4 * n for n in (500, 20, 25_000, 50, 400_000, 500, 5_000, 10))
+LENET = tuple(4 * size for size in MODELS["lenet5"].variables["mxnet"])
 """Bytes of LeNet-5's variables, layer by layer."""
 
 LENET_STEP = Demands(compute=0.12, server=0.008, variables=LENET)

@@ -315,7 +315,9 @@ def test_the_nodes_with_most_of_the_runs_decide(made):
     ]
     slow = verdict_of("6.1.3b", some)
     assert slow.verdict == "refuted"
-    assert slow.nodes == "slow nodes (slowdown 10), processes on 200 cores, here, a processor"
+    assert slow.nodes == (
+        "slow nodes (computing takes 10 times as long), processes on 200 cores, here, a processor"
+    )
     assert "not run on these slow nodes" in verdict_of("6.1.5c", some).reason
 
 

@@ -22,20 +22,9 @@ class Verdicts(tuple[Verdict, ...]):
     @property
     def table(self) -> pd.DataFrame:
         """A row for each, with figures and runs as their names with spaces between."""
-        return pd.DataFrame([self._row(verdict) for verdict in self], columns=list(COLUMNS))
-
-    @staticmethod
-    def _row(verdict: Verdict) -> dict[str, str]:
-        return {
-            "claim": verdict.claim.number,
-            "statement": verdict.claim.statement,
-            "verdict": verdict.verdict,
-            "evidence": verdict.evidence,
-            "reason": verdict.reason,
-            "nodes": verdict.where,
-            "figures": " ".join(verdict.claim.figures),
-            "runs": " ".join(verdict.runs),
-        }
+        table = pd.DataFrame([verdict.record for verdict in self], columns=list(COLUMNS))
+        lists = ["figures", "runs"]
+        return table.assign(**{name: table[name].str.join(" ") for name in lists})
 
     def about(self, *numbers: str) -> Verdicts:
         """Return the verdicts on some claims, or on those of some sections, by their numbers."""
@@ -49,7 +38,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     def __repr__(self) -> str:
         lines = [
-            f"{each.claim.number} {each.verdict}: {'. '.join(filter(None, _why(each)))}"
+            f"{each.claim.number} {each.verdict}: {_why(each)}"
             for each in self
         ]
         return "\n".join([*lines, self.summary])
@@ -59,14 +48,14 @@ class Verdicts(tuple[Verdict, ...]):
         rows = "".join(
             f"<tr><td>{escape(each.claim.number)}</td><td><b>{each.verdict}</b></td>"
             f'<td style="text-align: left">{escape(each.claim.statement)}<br>'
-            f"<small>{escape('. '.join(filter(None, _why(each))))}</small></td></tr>"
+            f"<small>{escape(_why(each))}</small></td></tr>"
             for each in self
         )
         return f"<table><tr>{head}</tr>{rows}</table><p>{self.summary}</p>"
 
 
-def _why(verdict: Verdict) -> tuple[str, str]:
-    return verdict.evidence, verdict.reason
+def _why(verdict: Verdict) -> str:
+    return ". ".join(filter(None, (verdict.evidence, verdict.reason)))
 
 
 def claims(results: Any) -> Verdicts:

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from labkit import analysis, datasets
-from labkit.runs.selection import in_word, in_words
+from labkit.figures.words import NODES, describe
+from labkit.runs.selection import in_words
 from labkit.thesis.claims.checks import (
     ACCURACY,
     BUSY,
@@ -27,11 +28,9 @@ from labkit.thesis.claims.checks import (
 from labkit.thesis.plateaus import plateaus
 from labkit.thesis.thresholds import CHANCE, RISEN
 from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS
 
-SLOW = ("slowdown", "cpu", "bandwidth")
-"""Columns that say how slow nodes are."""
-
-KIND = ("launcher", "host", "cpu_model", "cores", *SLOW)
+KIND = ("launcher", "host", "cpu_model", "cores", *NODES)
 """Columns that tell kinds of nodes apart, as far as a table has them."""
 
 ORIGIN = ("code", "versions")
@@ -41,8 +40,6 @@ THESIS = {
     "strategy": "async-ps", "clip_norm": None, "loss_over_time": "default", "threads": 1,
 }  # fmt: skip
 """What all trials of the thesis have in common."""
-
-DATASETS = {"lenet5": "fashion-mnist", "lstm": "ptb"}
 
 ORDER = ("model", "framework", "batch_size", "learning_rate", "initializer", "workers")
 """In which a point's values are looked for, so that the first one missing is the reason."""
@@ -98,8 +95,8 @@ class Nodes:
         where = "pods" if row.get("launcher") == "kubernetes" else "processes"
         machine = [row[name] for name in ("host", "cpu_model") if row.get(name)]
         where = ", ".join([f"{where} on {row['cores']} cores", *machine])
-        slow = ", ".join(f"{name} {in_word(row[name])}" for name in SLOW if name in row)
-        return f"slow nodes ({slow}), {where}" if slow else where
+        slow = [name for name in NODES if name in row]
+        return f"{describe(row, slow)}, {where}" if slow else where
 
     @cached_property
     def plateaus(self) -> dict[str, dict[str, int]]:
@@ -125,27 +122,30 @@ class Nodes:
         return self._samples[key]
 
     def _sample(self, point: Point, column: str) -> Sample:
-        rows = self._rows
+        rows = curve = self._rows
         for name in ORDER:
             if name == "batch_size" and column not in RATES:
                 rows = [row for row in rows if row["eval_samples"] != 0] or rows
             if name == "workers" and column in RATES:
-                rows = _one_length(rows)
+                curve, rows = rows, _one_length(rows)
             among, rows = rows, [row for row in rows if row[name] == getattr(point, name)]
             if not rows:
+                others = [row for row in curve if row["workers"] == point.workers]
+                if name == "workers" and others:
+                    return Sample(missing=_of_other_steps(others))
                 return Sample(missing=self._absent(name, among))
         if column in RATES:
             return _rates(rows, column)
         found = [row for row in rows if row["total_steps"] == point.steps]
         if not found:
-            return Sample(missing=f"run with steps {_values(rows, 'total_steps')} only")
+            return Sample(missing=_of_other_steps(rows))
         return self._learning(found, column)
 
     def _absent(self, name: str, among: list[Row]) -> str:
         if name in ("model", "framework"):
             return "not run"
         if name == "workers":
-            slow = any(pd.notna(self._rows[0].get(column)) for column in SLOW)
+            slow = any(pd.notna(self._rows[0].get(column)) for column in NODES)
             cores = f"{_values(self._rows, 'cores')} cores"
             return f"not run on these {'slow nodes' if slow else cores}"
         return f"run with {name.replace('_', ' ')} {_values(among, name)} only"
@@ -190,7 +190,9 @@ def _rates(rows: list[Row], column: str) -> Sample:
     if column in (BUSY, COMPUTING) and pd.notna(kept[0].get("slowdown")):
         return Sample(missing="run, but on slow nodes, which wait instead of computing")
     if column == BUSY:
-        values = [row[RATE] * row.get(COMPUTING, math.nan) / row["workers"] for row in kept]
+        values = [
+            row[RATE] * row.get(COMPUTING, math.nan) / (1000 * row["workers"]) for row in kept
+        ]
     else:
         values = [row.get(column, math.nan) for row in kept]
     return _sample_of(kept, values)
@@ -218,6 +220,10 @@ def _sample_of(
     )
 
 
+def _of_other_steps(rows: list[Row]) -> str:
+    return f"run with steps {_values(rows, 'total_steps')} only"
+
+
 def _values(rows: list[Row], name: str) -> str:
     return in_words(sorted({row[name] for row in rows}))
 
@@ -234,33 +240,23 @@ def kinds(table: pd.DataFrame, steps: pd.DataFrame | None) -> Iterator[Nodes]:
     table = _of_the_thesis(analysis.settled(table))
     by = [name for name in KIND if name in table]
     for _, group in table.groupby(by, dropna=False, sort=True):
-        chosen = _latest(group)
+        parts = group.groupby(["framework", "model"], sort=False)
+        chosen = pd.concat(analysis.latest(part, ORIGIN) for _, part in parts)
         reported = steps is not None and not steps.empty
         yield Nodes(chosen, steps[steps["trial"].isin(chosen["trial"])] if reported else None)
 
 
 def _of_the_thesis(table: pd.DataFrame) -> pd.DataFrame:
-    kept = table["dataset"] == table["model"].map(DATASETS)
+    learned = {name: row.datasets[0] for name, row in MODELS.items()}
+    kept = table["dataset"] == table["model"].map(learned)
     for name, value in THESIS.items():
         if name in table:
             kept &= table[name].isna() if value is None else table[name] == value
-    servers = table["workers"].where(
-        table["framework"].map({name: row.servers_per_worker for name, row in FRAMEWORKS.items()}),
-        1,
-    )
-    table = table[kept & (table["servers"] == servers)]
+    usual = [
+        FRAMEWORKS[framework].servers_for(workers)
+        for framework, workers in zip(table["framework"], table["workers"], strict=True)
+    ]
+    table = table[kept & (table["servers"] == usual)]
     per_epoch = table["dataset"].map(datasets.samples) // table["batch_size"]
     steps = pd.to_numeric(table["steps"]).fillna(pd.to_numeric(table["epochs"]) * per_epoch)
     return table.assign(total_steps=steps)
-
-
-def _latest(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials of each framework and model of the origin that ran last."""
-    origin = [name for name in ORIGIN if name in table]
-    if not origin or "started" not in table:
-        return table
-    parts = []
-    for _, group in table.groupby(["framework", "model"], sort=False):
-        last = group.assign(when=group["started"].fillna("")).sort_values("when").iloc[-1][origin]
-        parts.append(group[(group[origin] == last).all(axis=1)])
-    return pd.concat(parts)

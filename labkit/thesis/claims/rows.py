@@ -125,10 +125,6 @@ CNNS, RNNS = tuple(CNN.values()), tuple(RNN.values())
 SETTINGS = (*CNNS, *RNNS)
 
 
-def _swap(pair: tuple[Point, Point]) -> tuple[Point, Point]:
-    return pair[1], pair[0]
-
-
 (M512, T512), (M256, T256), (M128, T128) = CNNS
 (M20, T20), (M5, T5) = RNNS
 LEARNS_M, LEARNS_T = _learning(MXNET), _learning(TENSORFLOW)
@@ -229,7 +225,7 @@ CLAIMS = (
          *(compared(words.NOT_BEHIND, *pair) for pair in SETTINGS if pair != CNN[128])),
     _row("6.3d", "TensorFlow has the higher speedup with 50 workers in every case.",
          "6.6 6.7 6.9",
-         *(compared_speedups(words.HIGHER, [_swap(pair)], MOST) for pair in SETTINGS)),
+         *(compared_speedups(words.HIGHER, [pair[::-1]], MOST) for pair in SETTINGS)),
     _row("p1", "A small network (the CNN) scales better to 50 workers with many servers (MXNet's) "
          "than with a central one.", "6.6", compared_speedups(words.HIGHER, CNNS, MOST)),
     _row("p2", "With a large network (the RNN) it makes no difference.", "6.7 6.9",

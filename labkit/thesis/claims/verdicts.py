@@ -66,7 +66,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """A check and what the runs say to it.
+    """A check and what the runs say about it.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Finding:
 
     @classmethod
     def of(cls, check: Check, nodes: Nodes) -> Finding:
-        """Return what some runs say to a check."""
+        """Return what some runs say about a check."""
         samples = {point: nodes.sample(point, check.column) for point in check.needs}
         if any(sample.missing for sample in samples.values()):
             return cls(check, MISSING, None, samples)
@@ -158,7 +158,7 @@ def _values(check: Check, sample: Sample) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs on nodes of one kind say to a claim.
+    """What the runs on nodes of one kind say about a claim.
 
     Attributes
     ----------
@@ -231,10 +231,24 @@ class Verdict:
             return f"as much was measured on {self.contradicted}, and it says the opposite"
         if self.verdict == INCONCLUSIVE:
             alone = all(f.found.n == 1 for f in self.findings if f.outcome == UNCLEAR)
-            return "one run each has no interval" if alone else "an interval reaches over a bound"
+            return "one run each has no interval" if alone else "an interval straddles a bound"
         if self.verdict == NOT_MEASURED:
             return "; ".join(_missing(self.findings)) or "nothing that it needs was run"
         return ""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What it is and rests on, for a row of a table or a file."""
+        return {
+            "claim": self.claim.number,
+            "statement": self.claim.statement,
+            "verdict": self.verdict,
+            "evidence": self.evidence,
+            "reason": self.reason,
+            "nodes": self.where,
+            "figures": list(self.claim.figures),
+            "runs": self.runs,
+        }
 
     @property
     def where(self) -> str:
