@@ -36,14 +36,14 @@ DOTTED = (1.0, 2.0)
 
 LOOKS = tuple(
     Style(tuple(sns.husl_palette(1, h=hue / 359, s=0.95, l=0.5)[0]), marker, DOTTED, 1.0)
-    for hue, marker in zip((*OTHER_HUES[::2], *OTHER_HUES[1::2]), "DsP^", strict=True)
+    for hue, marker in zip((*OTHER_HUES[::2], *OTHER_HUES[1::2]), "DsPX", strict=True)
 )
 """Of forecasts, in turn: in hues that no framework has."""
 
 COLUMNS = ["workers", "mean", "low", "high"]
 """Of what is drawn: speedups with the ends of their intervals."""
 
-GUESS = Style((0.15, 0.15, 0.15), "X", DOTTED, 1.0)
+GUESS = Style((0.15, 0.15, 0.15), "^", DOTTED, 1.0)
 
 
 def forecast(
