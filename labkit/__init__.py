@@ -17,6 +17,7 @@ _MODULES = {
     "claims": "labkit.thesis.claims",
     "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
+    "forecast": "labkit.figures",
     "learning_curve": "labkit.figures",
     "measure": "labkit.campaign",
     "predict": "labkit.prediction",

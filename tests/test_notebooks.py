@@ -1,26 +1,16 @@
 """The notebooks: how they are written, and that they hold for every profile and any result."""
 
-import ast
-import contextlib
-import io
-import json
-import math
 import re
 import sys
-import warnings
-from types import SimpleNamespace
 
 import nbformat
-import pandas as pd
 import pytest
+from made_notebooks import run
 
-import labkit
 from labkit.book.pages import Page
 from labkit.book.plan import parameters, plan
-from labkit.figures.page import title_of
 from labkit.settings import NOTEBOOKS, REPOSITORY, TEMPLATES
 from labkit.thesis import figures
-from labkit.trials import Sweep
 
 pytestmark = pytest.mark.unit
 
@@ -34,7 +24,8 @@ CHAPTER_6 = [
     "6-2-2-rnn-batch-5",
     "6-3-summary",
 ]
-NAMES = ["5-deployment", *CHAPTER_6]
+PREDICTION = "8-prediction"
+NAMES = ["5-deployment", *CHAPTER_6, PREDICTION]
 PROFILES = ["smoke", "laptop", "thesis"]
 PATHS = [NOTEBOOKS / f"{name}.ipynb" for name in NAMES]
 PATHS.append(TEMPLATES / "experiment.ipynb")
@@ -167,110 +158,6 @@ def values(page):
 # --- the whole notebook, on made-up results -------------------------------------------------
 
 
-def made_up(trials, measured=True, curve="usual", cores=2):
-    """Return tables as a store would, with numbers of no machine.
-
-    A learning curve is the `usual` one, or of `no report`, of `one report`, or on the plateau
-    `always` or `never`; `diverged` trials have neither.
-    """
-    rows, steps = [], []
-    measured = measured and curve != "diverged"
-    parts = {"no report": (), "diverged": (), "one report": (1.0,)}
-    for trial in trials:
-        alone = {"tensorflow": 1.0, "mxnet": 1.3}[trial.framework] * 512 / trial.batch_size
-        rate = alone * trial.workers * (1 + 0.01 * trial.seed) if measured else math.nan
-        row = {"trial": trial.name} | trial.model_dump()
-        rows.append(
-            row
-            | {
-                "status": "diverged" if curve == "diverged" else "finished",
-                "overloaded": not measured and curve != "diverged",
-                "cores": cores,
-                "oversubscribed": trial.workers > cores,
-                "batches_per_second": rate,
-                "samples_per_second": rate * trial.batch_size,
-                "epoch_s": 60_000 * trial.workers / (rate * trial.batch_size),
-                "cpu_ms_per_step": 20.0,
-                "imbalance": 0.02,
-                "variation": 0.03,
-                "startup_s": 1.0,
-                "duration_s": 9.0,
-                "launcher": "local",
-                "accuracy": 80.0 if trial.model == "lenet5" else math.nan,
-                "perplexity": 300.0 if trial.model == "lstm" else math.nan,
-            }
-        )
-        flat = 0.4 if trial.initializer == "uniform" else 0.0
-        flat = {"always": 2.0, "never": 0.0}.get(curve, flat)
-        for worker in range(min(trial.workers, 2)):
-            for part in parts.get(curve, (0.1, 0.3, 0.5, 0.7, 1.0)):
-                done = part * trial.total_steps
-                steps.append(
-                    row
-                    | {
-                        "worker": worker,
-                        "t": done / alone,
-                        "steps": done,
-                        "samples": done * trial.batch_size,
-                        "updates": done * trial.workers,
-                        "loss": 1.0,
-                        "accuracy": 10.0 if part < flat else 70.0,
-                    }
-                )
-    return SimpleNamespace(table=pd.DataFrame(rows), steps=pd.DataFrame(steps))
-
-
-def execute(source, names):
-    """Run a cell, and print its last value as Jupyter would."""
-    body = ast.parse(source)
-    last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
-    exec(compile(body, "a cell", "exec"), names)
-    value = eval(compile(ast.Expression(last.value), "a cell", "eval"), names) if last else None
-    if value is not None:
-        print(value)
-
-
-def run(page, monkeypatch, edits=(), **how):
-    """Run a page's cells here; return its trials, figures and printed lines, measuring nothing.
-
-    What `edits` name is replaced in the cells, as a learner would.
-    """
-    sweeps, found = [], {}
-
-    def pretend(sweep, launcher="local", *, deadline=600, precision=1, max_repeats=1):
-        assert launcher == "local" and deadline > 0 and precision > 0 and max_repeats > 0
-        sweeps.append(Sweep(sweep))
-        return made_up(sweep, **how)
-
-    def keep(number, results, name=None):
-        assert number not in found
-        if name:
-            return found.setdefault(name, (title_of(number), set(results.table["trial"])))
-        shown = figures.shown(number, results).table["trial"]
-        found[number] = title_of(figures.draw(number, results)), set(shown)
-
-    monkeypatch.setattr(labkit, "measure", pretend, raising=False)
-    monkeypatch.setattr(labkit, "show", keep, raising=False)
-    sources = [
-        ("".join(cell["source"]), cell["metadata"].get("tags") == ["parameters"])
-        for cell in json.loads(page.source.read_text())["cells"]
-        if cell["cell_type"] == "code"
-    ]
-    for old, new in edits:
-        assert any(old in source for source, _ in sources), old
-        sources = [(source.replace(old, new), tagged) for source, tagged in sources]
-    names = {}
-    with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        warnings.simplefilter("error", RuntimeWarning)
-        for source, tagged in sources:
-            execute(source, names)
-            if tagged:
-                names |= page.parameters
-    trials = list(dict.fromkeys(trial for sweep in sweeps for trial in sweep))
-    return trials, found, printed.getvalue()
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
     trials, found, printed = {}, {}, {}
@@ -278,12 +165,13 @@ def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
         done = run(page, monkeypatch)
         trials[page.name], found[page.name], printed[page.name] = done
     shown = [number for page in found.values() for number in page]
-    assert sorted(shown) == sorted(figures.FIGURES)
+    own = [f"{PREDICTION}-{name}" for name in ("tensorflow", "mxnet")]
+    assert sorted(shown) == sorted([*figures.FIGURES, *own])
     for page in found.values():
         for number, (title, _) in page.items():
             assert title.startswith(number.partition("-")[0])
     # What is published are the trials behind the figures: no other may be hidden in a table.
-    for name in CHAPTER_6[:-1]:
+    for name in (*CHAPTER_6[:-1], PREDICTION):
         drawn = set().union(*(names for _, names in found[name].values()))
         assert {trial.name for trial in trials[name]} == drawn
     # The summary measures nothing that the sections have not measured.
@@ -310,6 +198,7 @@ ODD += [
     for name in CHAPTER_6[2:]
     for how in ({"curve": "diverged"}, {"cores": 1}, {"cores": 0})
 ]
+ODD += [(PREDICTION, how) for how in ({"curve": "diverged"}, {"measured": False}, {"cores": 1})]
 
 
 @pytest.mark.parametrize(("name", "how"), ODD)
@@ -349,6 +238,8 @@ EXERCISES = {
     "6-2-2-rnn-batch-5 2": [
         *grid('strategy="single"'), ("workers: list[int] = [1, 2]", "workers: list[int] = [1]"),
     ],
+    "8-prediction 1": [("workers: list[int] = [1, 2, 5]", "workers: list[int] = [1, 2]")],
+    "8-prediction 2": [('strategy: str = "async-ps"', 'strategy: str = "sync-ps"')],
 }  # fmt: skip
 """What the exercises have a learner change, by notebook and number."""
 

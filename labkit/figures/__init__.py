@@ -1,6 +1,7 @@
 """Figures of anybody's trials: from tidy tables to matplotlib."""
 
 from labkit.figures.deployment import deployment
+from labkit.figures.forecast import forecast
 from labkit.figures.learning import learning_curve
 from labkit.figures.page import save
 from labkit.figures.scaling import epoch_time, speedup, throughput
@@ -12,6 +13,7 @@ __all__ = [
     "Tables",
     "deployment",
     "epoch_time",
+    "forecast",
     "learning_curve",
     "save",
     "select",

@@ -122,34 +122,41 @@ def speedup(
                 _titles(split)) as page:  # fmt: skip
         for axes, rows in _panels(page.panels, split, summary):
             for configuration, line, label, aside in _lines(split, rows):
-                _errorbar(axes, line["workers"], line, configuration, aside, label)
+                errorbar(axes, line["workers"], line, configuration, aside, label)
             if rows["mean"].notna().any():
-                _ideal(axes, rows["workers"].max())
+                ideal(axes, rows["workers"].max())
         frame(page.panels, {value: value for value in sorted(summary["workers"].unique())})
-        _limit(page, summary, highest=summary["workers"].max())
+        limit(page, summary, highest=summary["workers"].max())
         page.legend()
         page.notes += describe_repeats(summary[summary["workers"] > 1], "bars", MEANS)
-        shared = trials[trials["oversubscribed"].astype(bool)]
-        if len(shared):
-            counts = ", ".join(map(str, sorted(shared["workers"].unique())))
-            page.notes.append(
-                "Left out, oversubscribed (more workers and servers than cores): "
-                f"{counts} workers."
-            )
-        page.notes += [*_missing(trials, RATE, split), *chosen.notes]
+        page.notes += [*left_out(trials), *_missing(trials, RATE, split), *chosen.notes]
         alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
         others = sorted(set(trials["framework"]) - set(alone["framework"]))
         page.notes += [
             f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
             for framework in others
         ]
-        page.why = "there is no rate with one worker to compare with"
-        if len(shared) == len(trials):
-            page.why = "all trials are oversubscribed"
+        page.why = why_no_speedup(trials)
     return page.figure
 
 
-def _ideal(axes: Axes, most: int) -> None:
+def left_out(trials: pd.DataFrame) -> list[str]:
+    """Name the oversubscribed trials, which show no speedup."""
+    shared = trials[trials["oversubscribed"].astype(bool)]
+    counts = ", ".join(map(str, sorted(shared["workers"].unique())))
+    what = "Left out, oversubscribed (more workers and servers than cores)"
+    return [f"{what}: {counts} workers."] if counts else []
+
+
+def why_no_speedup(trials: pd.DataFrame) -> str:
+    """Say why there is nothing to draw, where no speedup could be computed."""
+    if trials["oversubscribed"].astype(bool).all():
+        return "all trials are oversubscribed"
+    return "there is no rate with one worker to compare with"
+
+
+def ideal(axes: Axes, most: int) -> None:
+    """Draw the speedup that equals the number of workers."""
     axes.plot([1, most], [1, most], label="ideal", color="0.45", linewidth=1,
               linestyle=(0, (6, 3)), zorder=1)  # fmt: skip
 
@@ -182,10 +189,10 @@ def _points(
             for configuration, line, label, aside in _lines(split, rows):
                 shared = line["oversubscribed"].astype(bool)
                 place = line[x].map(at)
-                _errorbar(axes, place[~shared], line[~shared], configuration, aside, label)
-                _errorbar(axes, place[shared], line[shared], configuration, aside)
+                errorbar(axes, place[~shared], line[~shared], configuration, aside, label)
+                errorbar(axes, place[shared], line[shared], configuration, aside)
         frame(page.panels, at)
-        _limit(page, summary)
+        limit(page, summary)
         page.why = why_missing(trials, trials[metric].isna())
         page.legend([HOLLOW] if hollow else [])
         page.notes += describe_repeats(summary, "bars", MEANS)
@@ -197,7 +204,7 @@ def _points(
     return page.figure
 
 
-def _limit(page: Page, summary: pd.DataFrame, highest: float = 0.0) -> None:
+def limit(page: Page, summary: pd.DataFrame, highest: float = 0.0) -> None:
     """End the axis where points end, if an interval reaches far beyond: it must not rule them."""
     top = ROOM * max(summary["mean"].max(), highest)
     if (summary["high"] > top).any():
@@ -244,7 +251,7 @@ def _lines(split: Split, summary: pd.DataFrame) -> Any:
         yield style(split.configuration(rows)), rows, describe(values, named), aside
 
 
-def _errorbar(
+def errorbar(
     axes: Axes,
     place: pd.Series,
     rows: pd.DataFrame,

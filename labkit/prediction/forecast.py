@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,9 +54,12 @@ class Forecasts(abc.ABC):
     Attributes
     ----------
     forecasts : tuple of Forecast
+    level : float
+        How often the intervals are to hold the truth.
     """
 
     forecasts: tuple[Forecast, ...]
+    level: float
 
     @property
     @abc.abstractmethod
@@ -67,6 +72,41 @@ class Forecasts(abc.ABC):
         import pandas as pd
 
         return pd.DataFrame([vars(forecast) for forecast in self.forecasts])
+
+    def compare(self, measured: Mapping[int, float]) -> pd.DataFrame:
+        """Return each forecast beside what was measured afterwards.
+
+        Parameters
+        ----------
+        measured : mapping of int to float
+            Number of workers to throughput, in the unit of the points.
+
+        Returns
+        -------
+        DataFrame
+            One row per forecast: ``workers``, ``predicted``, ``low``, ``high``, ``measured``,
+            ``error_percent`` (by how much the forecast was too high, of the measured) and
+            ``held``: whether the interval holds the measured throughput. The last three are NaN
+            where nothing was measured.
+        """
+        import pandas as pd
+
+        rows = []
+        for forecast in self.forecasts:
+            truth = measured.get(forecast.workers, math.nan)
+            held = forecast.low <= truth <= forecast.high
+            rows.append(
+                {
+                    "workers": forecast.workers,
+                    "predicted": forecast.throughput,
+                    "low": forecast.low,
+                    "high": forecast.high,
+                    "measured": truth,
+                    "error_percent": 100 * (forecast.throughput / truth - 1),
+                    "held": math.nan if math.isnan(truth) else held,
+                }
+            )
+        return pd.DataFrame(rows)
 
     def worth(self, efficiency: float) -> int:
         """Return the most workers whose speedup is at least this share of their number.

@@ -25,18 +25,16 @@ class Prediction(Forecasts):
 
     Attributes
     ----------
-    forecasts : tuple of Forecast
+    forecasts, level
+        As of `Forecasts`.
     reasons : dict of str to float
         For each reason to bend its probability, given the points.
     measured : int
         The largest number of workers that was measured.
-    level : float
-        How often the intervals are to hold the truth.
     """
 
     reasons: Mapping[str, float]
     measured: int
-    level: float
 
     @property
     def note(self) -> str:
@@ -112,5 +110,5 @@ def predict(
             )
             for n, x, a, b in zip(wanted, middle, low[1:], high[1:], strict=True)
         ),
-        reasons, most, level,
+        level, reasons, most,
     )  # fmt: skip

@@ -33,17 +33,15 @@ class WhatIf(Forecasts):
 
     Attributes
     ----------
-    forecasts : tuple of Forecast
+    forecasts, level
+        As of `Forecasts`.
     measured : Measured
     asked : mapping of str to value
         The attributes of `System` that were asked about, beside the number of workers.
-    level : float
-        How often the intervals are to hold the truth.
     """
 
     measured: Measured
     asked: Mapping[str, Any]
-    level: float
 
     @property
     def note(self) -> str:
@@ -151,5 +149,5 @@ def what_if(
         raise LabkitError(f"workers: {wanted}; allowed: numbers from 1 on")
     if not 0 < level < 1:
         raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
-    found = WhatIf((), measured, asked, level)
+    found = WhatIf((), level, measured, asked)
     return replace(found, forecasts=tuple(found._forecast(n) for n in wanted))

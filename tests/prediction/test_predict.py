@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections import defaultdict
 
 import numpy as np
@@ -86,6 +87,19 @@ def test_worth():
     assert found.worth(0.01) == 64
     with pytest.raises(LabkitError, match="efficiency: 2; allowed"):
         found.worth(2)
+
+
+def test_errors_are_of_what_was_measured():
+    found = predict({1: 10, 2: 20, 4: 40}, workers=[8, 16, 32])
+    middle = found.forecasts[0].throughput
+    rows = found.compare({8: middle, 16: 1.0})
+    assert list(rows["workers"]) == [8, 16, 32]
+    assert list(rows["predicted"]) == [each.throughput for each in found.forecasts]
+    hit, missed, unknown = rows.itertuples()
+    assert (hit.error_percent, hit.held) == (0, True)
+    assert missed.error_percent == pytest.approx(100 * (missed.predicted - 1))
+    assert missed.held is False
+    assert all(math.isnan(x) for x in (unknown.measured, unknown.error_percent, unknown.held))
 
 
 # --- published tables ---------------------------------------------------------------------------
