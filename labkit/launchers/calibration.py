@@ -25,6 +25,10 @@ TARGETS = 4000
 FEWEST = 20
 """Gradients, however large the batch."""
 
+UNEVEN = 1.5
+"""Times the 10th percentile above which the median shows that other programs took the core: on a
+quiet one it is 1.1 to 1.2 times that."""
+
 TRIES = 3
 """How often a core is calibrated that other programs keep busy."""
 
@@ -57,7 +61,7 @@ class Calibration:
     low, median, high : float
         Seconds: 10th, 50th and 90th percentile.
     overloaded : bool
-        Whether other programs kept the machine busy meanwhile, at every try.
+        Whether other programs kept the machine or the core busy meanwhile, at every try.
     cpu_model : str
         Of the core.
     """
@@ -182,7 +186,7 @@ def _measure(alone: Trial, run: RunTrial, directory: Path) -> Calibration:
         raise TrialFailed(f"the calibration of a core failed: {error}") from error
     (event,) = found
     machine = record.get("machine") or provenance.machine()
+    disturbed = bool(record["overloaded"]) or event.median > UNEVEN * event.low
     return Calibration(
-        event.gradients, event.low, event.median, event.high, bool(record["overloaded"]),
-        machine["cpu_model"],
-    )  # fmt: skip
+        event.gradients, event.low, event.median, event.high, disturbed, machine["cpu_model"]
+    )

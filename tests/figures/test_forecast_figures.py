@@ -79,7 +79,7 @@ def test_the_title_says_what_of_and_on_which_nodes():
     assert title_of(forecast(table, {})) == "Prediction, MXNet, CNN, batch 512"
     slow = forecast(table.assign(slowdown=20.0), {}, title="8 {}")
     assert title_of(slow).split("\n") == [
-        "8 Prediction, MXNet, CNN, batch 512", "slow nodes (computing 20 x longer)",
+        "8 Prediction, MXNet, CNN, batch 512", "slow nodes (computing takes 20 times as long)",
     ]  # fmt: skip
 
 

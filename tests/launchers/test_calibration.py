@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, *overloaded):
         self.overloaded, self.ran, self.record = list(overloaded), [], {}
-        self.median = 0.02
+        self.low, self.median = 0.019, 0.02
 
     def __call__(self, trial, directory, on_event, compute=None):
         if compute is not None:
@@ -37,7 +37,7 @@ class Machine:
         (directory / "worker-0.log").touch()
         self.ran.append(trial)
         on_event(Waiting("nothing"))
-        on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, 0.019, self.median,
+        on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, self.low, self.median,
                           0.021))  # fmt: skip
         return {"overloaded": self.overloaded.pop(0) if self.overloaded else False} | self.record
 
@@ -108,6 +108,13 @@ def test_a_busy_machine_is_calibrated_again(calibrated):
     assert "other programs are busy" in calibrated.said[-1].for_
 
 
+def test_a_core_that_others_took_now_and_then_is_calibrated_again(calibrated):
+    """The machine may have had room for both: yet some gradients took much longer than others."""
+    calibrated.machine.low = 0.01
+    assert calibrated(trial(slowdown=2))["overloaded"]
+    assert len(calibrated.machine.ran) == TRIES
+
+
 def test_a_machine_that_stays_busy_is_said_to_be(calibrated):
     calibrated.machine = Machine(*[True] * TRIES, False)
     assert calibrated(trial(slowdown=2))["overloaded"]
@@ -166,7 +173,7 @@ def test_of_two_sweeps_at_once_both_take_the_first_calibration(tmp_path):
             return super().__call__(trial, directory, on_event, compute) | {"overloaded": False}
 
     slow, first, slower = trial(slowdown=2), [], Slower()
-    slower.median = 0.03
+    slower.low, slower.median = 0.029, 0.03
     second = Calibrations(here).run(slower, slow, tmp_path, print)
     assert [second["calibration"]] == [record["calibration"] for record in first]
     (kept,) = (tmp_path / "outputs" / "calibrations").iterdir()
