@@ -1,9 +1,11 @@
 """The notebooks: how they are written, and that they hold for every profile and any result."""
 
+import ast
 import re
 import sys
 
 import nbformat
+import papermill
 import pytest
 from made_notebooks import run
 
@@ -127,6 +129,18 @@ def test_its_parameters_are_literals_with_the_names_of_fields(path):
     values = parameters(path)
     assert {"framework", "workers", "seed", "eval_samples", "launcher", "deadline"} <= set(values)
     assert values["launcher"] == "local"
+
+
+@every_notebook
+def test_papermill_knows_all_parameters(path):
+    """It warns of one that it is given and does not find."""
+    (cell,) = (
+        cell.source
+        for cell in nbformat.read(path, as_version=4).cells
+        if "parameters" in cell.metadata.get("tags", ())
+    )
+    named = [line.target.id for line in ast.parse(cell).body if isinstance(line, ast.AnnAssign)]
+    assert list(papermill.inspect_notebook(path)) == named
 
 
 # --- the profiles ---------------------------------------------------------------------------

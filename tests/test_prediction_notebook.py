@@ -47,7 +47,7 @@ def test_predictions_know_nothing_of_what_they_predict(predicted):
     assert [trial.workers == 10 for trial in trials] == [False] * 6 + [True] * 2
     assert "no guess yet" in printed and seen["guesses"] == [{}, {}]
     for title, _ in found.values():
-        assert "slow nodes (computing 20 x longer)" in title
+        assert "slow nodes (computing takes 20 times as long)" in title
     assert all(f"{name}, {how}\n" in printed for name in ("tensorflow", "mxnet")
                for how in ("from throughput", "simulated"))  # fmt: skip
 
