@@ -32,7 +32,7 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
     Raises
     ------
     BookError
-        If a page is missing or older than what it is made from.
+        If a page is missing or older than what it is made from, or a run that it shows is gone.
     """
     pages = plan(profile, notebooks=notebooks)
     stale = [page.name for page in pages if not page.is_up_to_date()]
@@ -42,6 +42,11 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
         )
     store = Store()
     names = sorted({row["trial"] for page in pages for row in page.trials()})
+    if gone := [name for name in names if not (store.root / name).exists()]:
+        raise BookError(
+            f"no longer there: {', '.join(gone)}; first: labkit reproduce --profile {profile} "
+            "--force"
+        )
     results = Results(Run.read(store.root / name) for name in names)
     shutil.rmtree(destination, ignore_errors=True)
     shutil.copytree(outputs() / profile, destination, ignore=shutil.ignore_patterns(".*"))

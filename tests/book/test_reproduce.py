@@ -20,6 +20,7 @@ from labkit.book import reproduce as module
 from labkit.book.plan import BookError
 from labkit.book.publish import publish
 from labkit.book.reproduce import reproduce
+from labkit.runs import Store
 from labkit.settings import REPOSITORY, WARM
 
 pytestmark = pytest.mark.process
@@ -88,6 +89,13 @@ def test_a_notebook_is_run_rendered_and_kept(
     trials = pd.read_parquet(published / "trials.parquet")
     assert len(trials) == 1 and trials["accuracy"].notna().all()
     assert set(trials["host"]) == {platform.node()} and trials["revision"].notna().all()
+
+    # Not without the runs that it shows; what was published before stays.
+    (run,) = Store().root.glob("mxnet-*")
+    run.rename(tmp_path / "gone")
+    with pytest.raises(BookError, match=f"no longer there: {run.name}; first: .* --force"):
+        publish("tiny", published, notebooks)
+    assert (published / "trials.parquet").exists()
 
 
 def test_a_failing_cell_is_reported_and_the_others_go_on(kernels, notebooks, rendered):
