@@ -6,7 +6,8 @@ From the runs with one worker alone, the throughput of each trial with more is s
 core on each node where the machine had enough, with all cores shared where it had not. The
 measurements are the published run's tables, or the runs in a directory. Held to a median error of
 at most 5 % with two workers, as far as there are any, and to 2 s for 50 workers' 200 steps; the
-rest is stated, misses included. The quick form is the whole, its seconds not judged.
+rest is stated, misses included. Where workers reported every step, as slow ones do, the staleness
+of their gradients is compared, too. The quick form is the whole, its seconds not judged.
 """
 
 import statistics
@@ -16,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 from support.script import options, parse, print_machine
 
+from labkit.analysis import staleness
 from labkit.runs import Store
 from labkit.runs.demands import NoDemands, measured
 from labkit.runs.tables import modernise
@@ -25,16 +27,18 @@ from labkit.simulation import simulate
 LINE = "{:50} {:>9} {:>9} {:>7}  {}".format
 
 
-def trials_of(directory):
-    """Return the table of trials of a directory with runs, or of the published run."""
+def tables_of(directory):
+    """Return the tables of trials and steps of a directory with runs, or of the published run."""
     if directory:
-        return Store(directory).results().table
-    return modernise(pd.read_parquet(REFERENCE / "trials.parquet"))
+        results = Store(directory).results()
+        return results.table, results.steps
+    files = (REFERENCE / f"{name}.parquet" for name in ("trials", "steps"))
+    return [modernise(pd.read_parquet(file)) for file in files]
 
 
-def compare(table):
+def compare(table, steps):
     """Print each setting with more than one worker; return the errors by number of workers."""
-    errors = {}
+    errors, stale = {}, []
     slowdown = table.slowdown.astype(float).fillna(1.0) if "slowdown" in table else 1.0
     rows = table.assign(slowdown=slowdown)
     rows = rows[(rows.workers > 1) & rows.batches_per_second.notna()]
@@ -67,7 +71,34 @@ def compare(table):
         name += f" on {cores} cores" * bool(shared)
         print(LINE(name, f"{answer.throughput:.2f}", f"{truth:.2f}", f"{error:+.1%}",
                    answer.bottleneck))  # fmt: skip
+        if values["strategy"] == "async-ps" and (found := stale_of(group, steps)):
+            stale.append((name, answer.staleness, found))
+    print_staleness(stale)
     return errors
+
+
+def stale_of(group, steps):
+    """Return the staleness of each gradient of some trials whose workers reported every step."""
+    found = []
+    for trial in group.trial:
+        reports = steps[steps.trial == trial].sort_values("t")
+        workers = [rows for _, rows in reports.groupby("worker")]
+        if all((rows.steps.diff().fillna(rows.steps) == 1).all() for rows in workers):
+            found += staleness([rows.t for rows in workers]).tolist()
+    return found
+
+
+def print_staleness(stale):
+    """Print mean and standard deviation of staleness: simulated, and from logs of real trials."""
+    print()
+    print(LINE("staleness: mean, standard deviation", "simulated", "logged", "steps", ""))
+    for name, shares, found in stale:
+        mean = sum(value * share for value, share in shares.items())
+        spread = sum((value - mean) ** 2 * share for value, share in shares.items()) ** 0.5
+        print(LINE(name, f"{mean:.2f} {spread:.2f}",
+                   f"{statistics.mean(found):.2f} {statistics.pstdev(found):.2f}",
+                   len(found), ""))  # fmt: skip
+    print()
 
 
 def seconds_of_fifty(table):
@@ -84,14 +115,13 @@ def main():
     parser.add_argument("--runs", type=Path, metavar="DIRECTORY", help="such as outputs/runs")
     args = parse(parser)
     print_machine()
-    table = trials_of(args.runs)
-    errors = compare(table)
+    errors = compare(*tables_of(args.runs))
     for workers, found in sorted(errors.items()):
         print(
             f"{workers} workers, {len(found)} settings: error median "
             f"{statistics.median(found):.1%}, worst {max(found):.1%}"
         )
-    took = seconds_of_fifty(trials_of(None))
+    took = seconds_of_fifty(tables_of(None)[0])
     print(f"50 workers, 200 steps each: {took:.2f} s")
     missed = 2 in errors and statistics.median(errors[2]) > 0.05
     return bool(missed or (took > 2 and not args.quick))

@@ -24,6 +24,7 @@ from labkit.analysis.scaling import (
     speedups,
     summarise,
 )
+from labkit.analysis.staleness import staleness
 from labkit.analysis.window import Progress, Window, waiting_together, window
 
 __all__ = [
@@ -40,12 +41,13 @@ __all__ = [
     "exponential",
     "geometric_interval",
     "interval",
-    "perplexity",
     "latest",
+    "perplexity",
     "settled",
     "speedup",
     "speedup_interval",
     "speedups",
+    "staleness",
     "summarise",
     "waiting_together",
     "window",
