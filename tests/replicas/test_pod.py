@@ -28,6 +28,7 @@ parser = argparse.ArgumentParser()
 for name in ("role", "index", "hosts"):
     parser.add_argument(f"--{name}")
 parser.add_argument("--do", default="{}")
+parser.add_argument("--do-alone")
 args = parser.parse_args()
 print(f"I am {args.role} {args.index}, {os.getpid()}")
 print("trouble", file=sys.stderr)
@@ -57,6 +58,7 @@ class Pod:
         job = {
             "trainer": "trainer.py",
             "arguments": [f"--do={json.dumps(do or {})}"],
+            "worker_arguments": [[] for _ in range(index + 1)],
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
             "coordinator": None,
             "servers_wait": False,
@@ -112,6 +114,16 @@ def copy_of(printed):
     """Return the lines that a pod has printed, each with its time, from the copy at its end."""
     whole = podlog.read_copy(f"now {line}".encode() for line in printed)
     return [line.partition(" ") for line in whole.decode().splitlines()]
+
+
+def test_a_worker_has_arguments_of_its_own(start):
+    do = {role: "print('given', args.do_alone)" for role in ("server", "worker")}
+    own = [["--do-alone=first"], ["--do-alone=second"]]
+    hosts = {role: ["localhost:9000", "localhost:9001"] for role in do}
+    job = {"hosts": hosts, "worker_arguments": own}
+    code, printed, _ = start(["server", "worker"], index=1, do=do, **job).end()
+    assert code == 0
+    assert "server-1| given None" in printed and "worker-1| given second" in printed
 
 
 def test_it_prints_all_once_more(start):
