@@ -1,5 +1,6 @@
 """A framework, a strategy and models of a user's own: a file and a row each."""
 
+from labkit.settings import TEMPLATES
 from labkit.trials.frameworks import FRAMEWORKS, Framework
 from labkit.trials.models import MODELS, Model
 from labkit.trials.strategies import STRATEGIES, Strategy
@@ -114,30 +115,8 @@ def numpy(layers, images):
     return layers.linear(images.reshape(len(images), -1), 10)
 '''
 
-MLP = '''
-"""A multilayer perceptron with one hidden layer."""
-
-DATASETS = ("mnist", "fashion-mnist")
-METRIC = "accuracy"
-EVAL_BATCH = 500
-
-UNITS = 64
-
-
-def mxnet(mx, images):
-    """Build it from images of shape (batch, 28, 28)."""
-    hidden = mx.sym.FullyConnected(mx.sym.Flatten(images), num_hidden=UNITS)
-    return mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="relu"), num_hidden=10)
-
-
-def tensorflow(tf, images):
-    """Build it from images of shape (batch, 28, 28)."""
-    first = tf.get_variable("first", [28 * 28, UNITS])
-    bias = tf.get_variable("bias", [UNITS], initializer=tf.zeros_initializer())
-    second = tf.get_variable("second", [UNITS, 10])
-    hidden = tf.nn.relu(tf.matmul(tf.reshape(images, [-1, 28 * 28]), first) + bias)
-    return tf.matmul(hidden, second)
-'''
+MLP = (TEMPLATES / "model.py").read_text()
+"""What `labkit model new` writes: a multilayer perceptron with one hidden layer."""
 
 CHANCE = 10
 """Percent that are right by chance, of ten classes."""

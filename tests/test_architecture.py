@@ -29,7 +29,7 @@ FLOORS = (
     ("figures",),
     ("thesis",),
     ("book",),
-    ("doctor",),
+    ("doctor", "model_check"),
     ("cli",),
 )
 """From the ground up. A room imports from those below it; rooms of one floor not from each other.

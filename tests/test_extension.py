@@ -68,6 +68,6 @@ def test_a_learners_model_in_both_frameworks(store, tmp_path, monkeypatch):
     sweep = Sweep.grid(framework=["mxnet", "tensorflow"], model="my_mlp.py", **PERCEPTRON)
     table = measure(sweep, store=store).table
     assert table.framework.tolist() == ["mxnet", "tensorflow"]
-    assert (table.model == "my_mlp.py").all() and (table.dataset == "mnist").all()
+    assert (table.model == "my_mlp.py").all() and (table.dataset == "fashion-mnist").all()
     assert (table.accuracy > 5 * CHANCE).all()
     assert measure(sweep, store=store).note.startswith("2 trials: 0 run, 2 re-used")

@@ -31,6 +31,7 @@ COMMANDS = {
     "figure": "figure",
     "image": "cluster",
     "logs": "cluster",
+    "model": "model",
     "predict": "predict",
     "ps": "cluster",
     "render": "cluster",
