@@ -1,5 +1,6 @@
 """Equations 4.1 to 4.5, the window they are taken over, and intervals over repeats."""
 
+from labkit.analysis.breakdown import PARTS, bottleneck, step_times
 from labkit.analysis.equations import (
     MetricError,
     accuracy,
@@ -31,10 +32,12 @@ __all__ = [
     "CIRCUMSTANCES",
     "Interval",
     "MetricError",
+    "PARTS",
     "Progress",
     "Window",
     "accuracy",
     "batches_per_second",
+    "bottleneck",
     "configuration",
     "contrast",
     "entropy",
@@ -48,6 +51,7 @@ __all__ = [
     "speedup_interval",
     "speedups",
     "staleness",
+    "step_times",
     "summarise",
     "waiting_together",
     "window",

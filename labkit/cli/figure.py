@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from labkit.figures import Tables
 
-KINDS = ("throughput", "speedup", "epoch-time", "learning-curve")
+KINDS = ("throughput", "speedup", "epoch-time", "breakdown", "learning-curve")
 """The general figures, for anybody's trials."""
 
 

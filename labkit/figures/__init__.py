@@ -1,5 +1,6 @@
 """Figures of anybody's trials: from tidy tables to matplotlib."""
 
+from labkit.figures.breakdown import breakdown
 from labkit.figures.deployment import deployment
 from labkit.figures.forecast import forecast
 from labkit.figures.learning import learning_curve
@@ -11,6 +12,7 @@ __all__ = [
     "AmbiguousFigure",
     "FigureError",
     "Tables",
+    "breakdown",
     "deployment",
     "epoch_time",
     "forecast",

@@ -15,6 +15,7 @@ import matplotlib.style
 import numpy as np
 import seaborn as sns
 from matplotlib import figure as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -49,6 +50,9 @@ PANEL = (3.1, 2.9)
 
 MOST_PANELS = 3
 """In a row."""
+
+PANEL_TITLE = 38
+"""Characters in a line of a panel's title."""
 
 MOST_INSIDE = 7
 """Entries of a legend that still leave room for the lines beside which they stand."""
@@ -103,7 +107,7 @@ class Page:
     notes: list[str] = field(default_factory=list)
     why: str = "no trial is shown here"
 
-    def legend(self, more: Iterable[Line2D] = ()) -> None:
+    def legend(self, more: Iterable[Artist] = ()) -> None:
         """Explain what was measured first, then all else; each once, whatever the panel."""
         found: dict[str, Any] = {}
         for axes in self.panels:
@@ -146,13 +150,17 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
         for axes in grid[len(panels) :]:
             axes.remove()
         page = Page(figure, list(grid[: len(panels)]))
-        for axes, name in zip(page.panels, panels, strict=True):
-            axes.set(xlabel=x, ylabel=y, title=name or title)
-            axes.label_outer()
+        for place, (axes, name) in enumerate(zip(page.panels, panels, strict=True)):
+            lowest, leftmost = place + columns >= len(panels), place % columns == 0
+            axes.set(
+                title=textwrap.fill(name, PANEL_TITLE) if name else title,
+                xlabel=x if lowest else "", ylabel=y if leftmost else "",
+            )  # fmt: skip
+            axes.tick_params(labelbottom=lowest, labelleft=leftmost)
         if len(panels) > 1:
             figure.suptitle(title, x=0.02, ha="left")
         yield page
-        bare = [axes for axes in page.panels if not any(map(_is_drawn, axes.lines))]
+        bare = [axes for axes in page.panels if not _has_data(axes)]
         for axes in bare:
             why = textwrap.fill(f"not measured: {page.why}", 50 if len(panels) == 1 else 26)
             axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", size=11)
@@ -167,8 +175,10 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
         figure.draw_without_rendering()
 
 
-def _is_drawn(line: Line2D) -> bool:
-    return bool(np.isfinite(np.asarray(line.get_ydata(), float)).any())
+def _has_data(axes: Axes) -> bool:
+    """Whether there is a line with a point on it, or a bar."""
+    points = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+    return bool(axes.patches) or any(np.isfinite(values).any() for values in points)
 
 
 def title_of(figure: mpl.Figure) -> str:
@@ -192,7 +202,8 @@ def frame(panels: Sequence[Axes], at: Mapping[Any, float]) -> None:
         axes.set_xlim(low - margin, high + margin)
         room = CLOSEST * axes.get_gridspec().ncols * (high - low)
         last = -math.inf
-        for place, label in zip(at.values(), axes.get_xticklabels(), strict=True):
+        # Panels that have others below them have no labels.
+        for place, label in zip(at.values(), axes.get_xticklabels(), strict=False):
             label.set_visible(place - last >= room)
             last = place if label.get_visible() else last
 

@@ -1,0 +1,88 @@
+"""Where the time of a worker's step goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labkit.analysis.scaling import configuration, settled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BUSY = 0.9
+"""From which share of a step on a worker counts as busy all the time, a server likewise."""
+
+PARTS = ("computing", "sending", "waiting")
+"""Of a step, in the order in which they are shown."""
+
+
+def step_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Say how long a worker's step takes, and where its time goes.
+
+    A step lasts the number of workers divided by their throughput. A worker's CPU time in it is
+    computing, and its part in pushing gradients and pulling weights. Only slow nodes, which were
+    calibrated, tell these two apart: elsewhere ``sending`` is part of ``computing``. The rest is
+    waiting: for servers, for messages, for others in lock step, or, oversubscribed, for a core.
+    Evaluations are in none of it: rates leave them out.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per trial.
+
+    Returns
+    -------
+    DataFrame
+        One row per configuration that has a rate: its columns, then the means over its repeats:
+        ``step``, ``computing``, ``sending`` and ``waiting``, in milliseconds, of which the last
+        three add up to the first; ``servers``' ``serving``, in CPU seconds of all of them per
+        second (NaN where they did not say); and ``n``, the repeats.
+    """
+    import pandas as pd
+
+    rows = settled(table)
+    rows = rows[rows["batches_per_second"].notna() & rows["cpu_ms_per_step"].notna()]
+    by = configuration(rows)
+
+    def column(name: str, default: float) -> pd.Series:
+        return rows[name].astype(float) if name in rows else pd.Series(default, rows.index)
+
+    step = 1000 * rows["workers"] / rows["batches_per_second"]
+    cpu = rows["cpu_ms_per_step"] / column("threads", 1.0).fillna(1.0)
+    core = column("compute_ms", float("nan"))
+    # So slow are workers on average of which the last is `spread` times as slow as the first.
+    spread = (1 + column("slowdown_spread", 1.0).fillna(1.0)) / 2
+    stretched = core * column("slowdown", 1.0).fillna(1.0) * spread.where(rows["workers"] > 1, 1.0)
+    computing = stretched.fillna(cpu).clip(upper=step)
+    sending = (cpu - core).fillna(0.0).clip(lower=0.0, upper=step - computing)
+    found = rows[by].assign(
+        step=step,
+        computing=computing,
+        sending=sending,
+        waiting=step - computing - sending,
+        serving=column("server_cpu_ms_per_update", float("nan"))
+        * rows["batches_per_second"]
+        / 1000,
+    )
+    groups = found.groupby(by, dropna=False, sort=True)
+    means = groups[["step", *PARTS, "serving"]].mean()
+    return means.assign(n=groups.size()).reset_index()
+
+
+def bottleneck(row: pd.Series) -> str:
+    """Say in a sentence what holds up the workers of a row of `step_times`."""
+    waiting, serving = 100 * row["waiting"] / row["step"], 100 * row["serving"]
+    held_up = f"{waiting:.0f} % of a step is waiting"
+    if row["oversubscribed"]:
+        return (
+            f"{held_up}, mostly for a core: all share {row['cores']:g}, so this says nothing "
+            "about more machines"
+        )
+    if waiting <= 100 * (1 - BUSY):
+        return f"{100 - waiting:.0f} % of a step is the worker's own work: more workers help"
+    if row["servers"] == 1 and serving >= 100 * BUSY:
+        return (
+            f"{held_up}, and the server is busy for {serving:.0f} % of the time: more workers do "
+            "not help, more servers or larger batches may"
+        )
+    return f"{held_up}, for servers, messages or other workers"

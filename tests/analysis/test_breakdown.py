@@ -1,0 +1,82 @@
+"""Where the time of a step goes: the parts add up, and the sentence says what they mean."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tidy_tables import trials
+
+from labkit.analysis import PARTS, bottleneck, step_times
+
+pytestmark = pytest.mark.unit
+
+SHARES = st.floats(0.05, 1.5)
+
+
+def table(busy=0.8, serving=0.1, **values):
+    """Return trials whose workers are busy, and whose servers serve, for a share of the time."""
+    found = trials(workers=(1, 2, 4), **values)
+    return found.assign(
+        cpu_ms_per_step=busy * 1000 * found["workers"] / found["batches_per_second"],
+        server_cpu_ms_per_update=serving * 1000 / found["batches_per_second"],
+    )
+
+
+def slow(found, slowdown, spread=None):
+    """Return the same trials on nodes whose computing alone takes half of a step."""
+    step = 1000 * found["workers"] / found["batches_per_second"]
+    mean = slowdown * (1 + (spread or 1)) / 2
+    return found.assign(
+        slowdown=slowdown, slowdown_spread=spread, compute_ms=step / 2 / mean,
+        cpu_ms_per_step=step / 2 / mean + 0.1 * step,
+    )  # fmt: skip
+
+
+@given(SHARES, SHARES)
+def test_the_parts_add_up_to_the_step(busy, serving):
+    rows = step_times(table(busy, serving))
+    assert rows[list(PARTS)].to_numpy().min() >= 0
+    assert rows[list(PARTS)].sum(axis="columns").to_numpy() == pytest.approx(rows["step"])
+    assert (rows["computing"] / rows["step"]).to_numpy() == pytest.approx(min(busy, 1))
+    assert rows["serving"].to_numpy() == pytest.approx(serving)
+    assert (rows["n"] == 3).all() and (rows["sending"] == 0).all()
+
+
+@pytest.mark.parametrize("spread", [None, 3.0])
+def test_slow_nodes_tell_sending_from_computing(spread):
+    found = slow(table(), 20.0, spread)
+    rows = step_times(found[found["workers"] > 1])
+    shares = rows[list(PARTS)].div(rows["step"], axis="index")
+    assert shares.to_numpy() == pytest.approx(np.tile([0.5, 0.1, 0.4], (len(rows), 1)))
+
+
+def test_a_single_worker_is_as_slow_as_the_first():
+    found = slow(table(), 20.0, 3.0)
+    rows = step_times(found[found["workers"] == 1])
+    assert (rows["computing"] / rows["step"]).to_numpy() == pytest.approx(0.25)
+
+
+def test_what_has_no_rate_has_no_time():
+    found = table()
+    found.loc[found["workers"] == 2, "batches_per_second"] = np.nan
+    assert set(step_times(found)["workers"]) == {1, 4}
+
+
+def test_several_threads_share_a_step():
+    found = table(busy=1.6).assign(threads=2)
+    rows = step_times(found)
+    assert (rows["computing"] / rows["step"]).to_numpy() == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"busy": 0.95}, "95 % of a step is the worker's own work: more workers help"),
+        ({"busy": 0.4, "serving": 0.96}, "the server is busy for 96 % of the time"),
+        ({"busy": 0.4, "serving": 0.3}, "60 % of a step is waiting, for servers, messages or"),
+        ({"busy": 0.4, "cores": 2}, "mostly for a core: all share 2, so this says nothing"),
+    ],
+)
+def test_the_sentence(values, said):
+    rows = step_times(table(frameworks=("tensorflow",), **values))
+    assert said in bottleneck(rows.iloc[-1])
