@@ -27,6 +27,8 @@ COLOURS = dict(
     zip(analysis.PARTS, sns.husl_palette(3, h=0.66, s=0.6, l=0.62), strict=True)
 ) | {"waiting": (0.86, 0.86, 0.86)}  # fmt: skip
 
+TIME = "Where the time goes"
+
 HATCH = ".."
 
 SHARED = Patch(facecolor="0.75", edgecolor="white", hatch=HATCH, label="oversubscribed")
@@ -76,8 +78,7 @@ def breakdown(results: Any, *, panels: Columns = None, title: str | None = None)
         )
     fixed = [name for name in ("framework", "model", "batch_size") if name not in varying]
     names = [describe(values, list(values)) for values, _ in parts] if len(parts) > 1 else [""]
-    kind = "Where the time goes"
-    with canvas(titled(title, kind, trials, fixed), "workers", "share of a step [%]",
+    with canvas(titled(title, TIME, trials, fixed), "workers", "share of a step [%]",
                 names) as page:  # fmt: skip
         for axes, (values, _) in zip(page.panels, parts, strict=True):
             here = rows

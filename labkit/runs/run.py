@@ -133,7 +133,8 @@ class Run:
     def idle_share(self) -> float:
         """Share of the machine that was idle while all workers trained."""
         record = self.record
-        return 1 - (record["own_cpu"] + record["other_cpu"]) / record["machine"]["cores"]
+        busy = (record["own_cpu"] + record["other_cpu"]) / record["machine"]["cores"]
+        return max(0.0, 1 - busy)  # two clocks tell the time of which it is a share
 
     @functools.cached_property
     def window(self) -> Window:

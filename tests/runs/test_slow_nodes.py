@@ -43,6 +43,11 @@ def test_what_is_kept(store):
     assert found.batches_per_second == pytest.approx(15)
 
 
+def test_a_machine_is_never_less_than_not_idle(store):
+    """The time and what was used in it are of two clocks, which may differ by a tick."""
+    assert add(store, own_cpu=4.0, other_cpu=0.01).idle_share == 0
+
+
 def test_more_workers_than_cores_are_not_oversubscribed(store):
     run = add(store, workers=50)
     assert not run.oversubscribed
