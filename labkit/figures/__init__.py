@@ -6,6 +6,7 @@ from labkit.figures.learning import learning_curve
 from labkit.figures.page import save
 from labkit.figures.scaling import epoch_time, speedup, throughput
 from labkit.figures.selection import AmbiguousFigure, FigureError, Tables, select
+from labkit.figures.slowdown import slowdown
 
 __all__ = [
     "AmbiguousFigure",
@@ -17,6 +18,7 @@ __all__ = [
     "learning_curve",
     "save",
     "select",
+    "slowdown",
     "speedup",
     "throughput",
 ]
