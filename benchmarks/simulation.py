@@ -39,21 +39,22 @@ def tables_of(directory):
 def compare(table, steps):
     """Print each setting with more than one worker; return the errors by number of workers."""
     errors, stale = {}, []
-    slowdown = table.slowdown.astype(float).fillna(1.0) if "slowdown" in table else 1.0
-    rows = table.assign(slowdown=slowdown)
-    rows = rows[(rows.workers > 1) & rows.batches_per_second.notna()]
-    if "slowdown_spread" in rows:  # simulated workers are all alike
-        rows = rows[rows.slowdown_spread.isna()]
+    rows = table[(table.workers > 1) & table.batches_per_second.notna()]
+    for name in ("slowdown", "slowdown_spread"):
+        rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     asked = ["framework", "model", "batch_size", "strategy", "slowdown"]
-    names = [*asked, "workers", "servers", "oversubscribed", "cores"]
+    names = [*asked, "slowdown_spread", "workers", "servers", "oversubscribed", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))
-        workers, cores, slowdown = (values[name] for name in ("workers", "cores", "slowdown"))
+        workers, cores, slowdown, spread = (
+            values[name] for name in ("workers", "cores", "slowdown", "slowdown_spread")
+        )
         shared = values["oversubscribed"] or slowdown > 1
         name = f"{values['framework']} {values['model']}, batch {values['batch_size']}, "
         name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
-        name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"{workers} workers"
+        name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
+        name += f"{workers} workers"
         try:
             one = measured(table, **{field: values[field] for field in asked})
         except NoDemands:
@@ -62,7 +63,7 @@ def compare(table, steps):
         answer = simulate(
             one.system(
                 workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
-                cores=int(cores) if shared else None,
+                slowdown_spread=spread, cores=int(cores) if shared else None,
             )
         )  # fmt: skip
         truth = group.batches_per_second.mean()

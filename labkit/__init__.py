@@ -26,6 +26,7 @@ _MODULES = {
     "select": "labkit.figures",
     "show": "labkit.book.show",
     "simulate": "labkit.simulation",
+    "slowdown": "labkit.figures",
     "speedup": "labkit.figures",
     "speedups": "labkit.analysis",
     "step_times": "labkit.analysis",

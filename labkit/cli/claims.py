@@ -32,16 +32,24 @@ examples:
   labkit claims                            the verdict on every claim, from what was run here
   labkit claims --reference                from what is published with labkit
   labkit claims 6.1.5d --reference         one whole: every number, nodes, runs, figures
-  labkit claims --reference --format csv"""
+  labkit claims --reference --format csv
+  labkit claims 6.1.5d --reference --simulated   would it hold on nodes like the thesis's?"""
 )
 @click.argument("number", required=False, metavar="[CLAIM]")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
 @click.option(
+    "--simulated", is_flag=True,
+    help="Say, too, what would hold on nodes as slow as the thesis's, simulated from the runs "
+    "with one worker; no verdict rests on it.",
+)  # fmt: skip
+@click.option(
     "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
     show_default=True,
 )  # fmt: skip
-def claims(number: str | None, reference: bool, launcher: str, file_format: str) -> None:
+def claims(
+    number: str | None, reference: bool, launcher: str, simulated: bool, file_format: str
+) -> None:
     """Judge the thesis's claims by what was measured.
 
     CLAIM is a claim's number, such as 6.1.5d; without one, all are judged. Each is reproduced,
@@ -51,7 +59,7 @@ def claims(number: str | None, reference: bool, launcher: str, file_format: str)
     from labkit.thesis.claims import claims as judged
 
     wanted = find(number) if number else None
-    found = judged(Source(reference, launcher))
+    found = judged(Source(reference, launcher), simulated=simulated)
     if wanted:
         found = Verdicts(verdict for verdict in found if verdict.claim == wanted)
     if file_format == "csv":
@@ -67,10 +75,17 @@ def claims(number: str | None, reference: bool, launcher: str, file_format: str)
 
 def _record(verdict: Verdict) -> dict[str, object]:
     """Return a verdict as JSON has it: with every check and its numbers."""
-    return verdict.record | {
+    record = verdict.record | {
         "others": [{"nodes": v.where, "verdict": v.verdict} for v in verdict.others],
         "checks": [finding.record for finding in verdict.findings],
     }
+    if verdict.simulated:
+        record["simulated_checks"] = [
+            {"slowdown": slowdown} | finding.record
+            for slowdown, findings in verdict.simulated.findings.items()
+            for finding in findings
+        ]
+    return record
 
 
 def _all(found: Verdicts) -> Iterator[str]:
@@ -80,8 +95,16 @@ def _all(found: Verdicts) -> Iterator[str]:
         for text in (verdict.evidence, verdict.reason):
             if text:
                 yield f"{GAP}- {text}"
+        if verdict.simulated:
+            yield f"{GAP}- from slow nodes alone: {_simulated(verdict)}"
     yield ""
     yield found.summary
+    if found.follow:
+        yield f"from slow nodes alone (simulated): {found.follow}"
+
+
+def _simulated(verdict: Verdict) -> str:
+    return ": ".join(filter(None, verdict.simulated.record.values()))
 
 
 def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
@@ -95,17 +118,31 @@ def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
         yield f"nodes    {verdict.where}"
     for other in verdict.others:
         yield f"also     {other.verdict} by {other.where}"
+    if verdict.simulated:
+        yield f"slow     from slow nodes alone: {_simulated(verdict)}"
     option = " --reference" * reference
     for number in claim.figures:
         yield f"figure   {number} (labkit figure {number}{option})"
     for title, lines in (
         ("checks", [f"- {finding.outcome}: {finding}" for finding in verdict.findings]),
+        ("checks, simulated on nodes like the thesis's", _simulated_checks(verdict)),
         ("meaning", [f"- {w.name}: {w.range} ({w.quantity}). {w.reason}" for w in claim.words]),
         ("needs, in repeats", map(str, claim.needs)),
         ("runs", verdict.runs),
     ):
         lines = [f"  {line}" for line in lines]
         yield from ["", title, *lines] if lines else ()
+
+
+def _simulated_checks(verdict: Verdict) -> list[str]:
+    if not verdict.simulated:
+        return []
+    return [
+        f"- slowdown {slowdown:g}, {finding.outcome}: {finding.check.of}"
+        + (f": {finding.found.mean:.3g}" if finding.found else "")
+        for slowdown, findings in verdict.simulated.findings.items()
+        for finding in findings
+    ]
 
 
 def _wrapped(line: str, width: int) -> list[str]:

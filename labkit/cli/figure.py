@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from labkit.figures import Tables
 
-KINDS = ("throughput", "speedup", "epoch-time", "breakdown", "learning-curve")
+KINDS = ("throughput", "speedup", "epoch-time", "breakdown", "learning-curve", "slowdown")
 """The general figures, for anybody's trials."""
 
 
@@ -33,7 +34,9 @@ examples:
   labkit figure 6.1b-initializer --reference   from the published ones
   labkit figure 6.3 --batch-size 64     as in the thesis but for its batch size
   labkit figure throughput --model lenet5 --batch-size 128 256 --panels batch_size
-  labkit figure learning-curve --framework mxnet --x t --output curve.svg"""
+  labkit figure learning-curve --framework mxnet --x t --output curve.svg
+  labkit figure slowdown --model lenet5 --batch-size 128 --reference
+  labkit figure slowdown --model lenet5 --batch-size 128 --workers 5 10   lines for 5 and 10"""
 )
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
@@ -69,9 +72,13 @@ def figure(
     from labkit.thesis.figures import draw
 
     general = which in KINDS
-    if not general:
+    if which == "slowdown" and options["workers"]:
+        style["workers"] = _counts(options.pop("workers"))
+    if general:
+        _check_options(which, getattr(figures, which.replace("-", "_")), style)
+    else:
         _check(which, style)
-    elif profile:
+    if general and profile:
         raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
     chosen = _trials(which, profile, reference, launcher, options)
     try:
@@ -149,6 +156,24 @@ def _check(number: str, style: dict[str, Any]) -> None:
             f"--{next(iter(style))}: figure {number} of the thesis is drawn as its notebook draws "
             f"it; only general figures have this option: {', '.join(KINDS)}"
         )
+
+
+def _check_options(kind: str, draw: Any, style: dict[str, Any]) -> None:
+    """Refuse options that a general figure does not have."""
+    has = inspect.signature(draw).parameters
+    if wrong := [f"--{name}" for name in style if name not in has]:
+        able = [f"--{name}" for name in ("x", "lines", "panels", "title") if name in has]
+        raise LabkitError(
+            f"{', '.join(wrong)}: figure {kind} has no such option; allowed: {', '.join(able)}"
+        )
+
+
+def _counts(texts: tuple[str, ...]) -> list[int]:
+    """Return the numbers of workers of which there is to be a line."""
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        raise LabkitError(f"--workers: {', '.join(texts)}; allowed: numbers") from None
 
 
 def _shown_in(directory: Path, number: str) -> Any:

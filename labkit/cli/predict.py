@@ -23,7 +23,10 @@ UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 MOST = 64
 """Workers up to which is predicted from one, if not told otherwise."""
 
-WHAT_IF = ("model", "batch_size", "strategy", "servers", "slowdown", "bandwidth", "cores", "price")
+SYSTEM = ("strategy", "servers", "slowdown", "slowdown_spread", "bandwidth", "cores")
+"""Options that say what is simulated, as attributes of `System`."""
+
+WHAT_IF = ("model", "batch_size", *SYSTEM, "price")
 """Options that need the demands of a step, which MINE.CSV does not have."""
 
 
@@ -49,7 +52,9 @@ examples:
   labkit predict mine.csv --workers 10 25 --efficiency 0.7
   labkit predict --framework mxnet --model lenet5 --batch-size 128 --until 128
   labkit predict --framework mxnet --model lenet5 --batch-size 128 --reference \\
-      --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05""",
+      --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05
+  labkit predict --framework mxnet --model lenet5 --batch-size 128 --reference \\
+      --strategy sync-ps --slowdown 20 --slowdown-spread 2""",
 )
 @click.argument("points", metavar="[MINE.CSV]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -77,6 +82,10 @@ examples:
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were so many servers?")
 @click.option("--slowdown", type=float, help="What if computing took this many times as long?")
+@click.option(
+    "--slowdown-spread", type=float,
+    help="What if the last worker were this many times as slow as the first?",
+)  # fmt: skip
 @click.option(
     "--bandwidth", callback=_bandwidth, metavar="1Gbit",
     help="What if each node's network had this bandwidth?",
@@ -161,8 +170,7 @@ def _simulated(
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
     table = Source(options["reference"], check_launcher(options["launcher"])).table
-    names = ("strategy", "servers", "slowdown", "bandwidth", "cores")
-    asked = {name: options[name] for name in names if options[name] is not None}
+    asked = {name: options[name] for name in SYSTEM if options[name] is not None}
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
     found = measured(table, options["framework"], options["model"], options["batch_size"], **same)
     return what_if(found, workers or [*doubled, most], level, **asked)

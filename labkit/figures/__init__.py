@@ -7,6 +7,7 @@ from labkit.figures.learning import learning_curve
 from labkit.figures.page import save
 from labkit.figures.scaling import epoch_time, speedup, throughput
 from labkit.figures.selection import AmbiguousFigure, FigureError, Tables, select
+from labkit.figures.slowdown import slowdown
 
 __all__ = [
     "AmbiguousFigure",
@@ -19,6 +20,7 @@ __all__ = [
     "learning_curve",
     "save",
     "select",
+    "slowdown",
     "speedup",
     "throughput",
 ]

@@ -107,8 +107,11 @@ class Page:
     notes: list[str] = field(default_factory=list)
     why: str = "no trial is shown here"
 
-    def legend(self, more: Iterable[Artist] = ()) -> None:
-        """Explain what was measured first, then all else; each once, whatever the panel."""
+    def legend(self, more: Iterable[Artist] = (), inside: bool = True) -> None:
+        """Explain what was measured first, then all else; each once, whatever the panel.
+
+        Inside the axes if that is allowed and there is room, else to the right of them.
+        """
         found: dict[str, Any] = {}
         for axes in self.panels:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -117,7 +120,7 @@ class Page:
         handles += more
         if not handles:
             return
-        if len(self.panels) == 1 and len(handles) <= MOST_INSIDE:
+        if inside and len(self.panels) == 1 and len(handles) <= MOST_INSIDE:
             self.panels[0].legend(handles=handles)
         else:
             self.figure.legend(handles=handles, loc="outside right upper")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.transforms import ScaledTranslation
 
 from labkit import analysis
@@ -258,7 +259,7 @@ def errorbar(
     how: Style,
     aside: float,
     label: str | None = None,
-) -> None:
+) -> ErrorbarContainer:
     """Draw points with their intervals: joined if they have a label, else hollow and alone."""
     drawn = axes.errorbar(
         place,
@@ -280,3 +281,4 @@ def errorbar(
     moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
     for artist in drawn.get_children():
         artist.set_transform(moved)
+    return drawn

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labkit.trials import Trial
+from labkit.trials.nodes import slowdowns
 
 
 def arguments(
@@ -47,8 +48,8 @@ def own_arguments(trial: Trial, role: str, index: int) -> list[str]:
     """Return what a replica alone finds on its command line: how slow a slow node is."""
     if role != "worker" or trial.slowdown is None:
         return []
-    more = ((trial.slowdown_spread or 1) - 1) * index / max(trial.workers - 1, 1)
-    return [f"--slowdown={trial.slowdown * (1 + more)}"]
+    slow = slowdowns(trial.slowdown, trial.slowdown_spread or 1, trial.workers)
+    return [f"--slowdown={slow[index]}"]
 
 
 def place(role: str, index: int, hosts: Mapping[str, list[str]]) -> list[str]:

@@ -132,9 +132,8 @@ class Run:
     @property
     def idle_share(self) -> float:
         """Share of the machine that was idle while all workers trained."""
-        record = self.record
-        busy = (record["own_cpu"] + record["other_cpu"]) / record["machine"]["cores"]
-        return max(0.0, 1 - busy)  # two clocks tell the time of which it is a share
+        used = self.record["own_cpu"] + self.record["other_cpu"]  # of two clocks: it may exceed
+        return max(0.0, 1 - used / self.record["machine"]["cores"])
 
     @functools.cached_property
     def window(self) -> Window:

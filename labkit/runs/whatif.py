@@ -16,6 +16,7 @@ from labkit.prediction.forecast import LEVEL, NEARLY_LINEAR, NO_LIMIT, Forecast,
 from labkit.prediction.mixture import DISCREPANCY
 from labkit.runs.demands import Measured
 from labkit.simulation import Answer, simulate
+from labkit.simulation.answer import NO_STATION
 
 UPDATES = 2000
 """Of the weights, by all workers together, in a simulation."""
@@ -25,6 +26,9 @@ LEAST_STEPS = 20
 
 ALONE = 0.05
 """How far, relatively, a single run without repeats may be from the next."""
+
+SLOWEST = "slower workers"
+"""What limits those of which no station is busy, but the last are slower than the first."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,9 +96,12 @@ class WhatIf(Forecasts):
         answer = self._simulated(workers)
         speedup = answer.throughput / self._one
         spread = math.exp(self._margin(workers))
+        limit = NO_LIMIT if speedup >= NEARLY_LINEAR * workers else answer.bottleneck
+        if limit == NO_STATION and self.asked.get("slowdown_spread", 1) > 1:
+            limit = SLOWEST
         return Forecast(
             workers, answer.throughput, answer.throughput / spread, answer.throughput * spread,
-            speedup, NO_LIMIT if speedup >= NEARLY_LINEAR * workers else answer.bottleneck,
+            speedup, limit,
         )  # fmt: skip
 
     @cached_property
@@ -132,8 +139,8 @@ def what_if(
         How often the intervals are to hold the truth: they have the spread of the repeats in
         them, and 3 % per doubling for what the model does not know.
     **asked
-        Further attributes of `System`: ``servers``, ``strategy``, ``slowdown``, ``bandwidth``,
-        ``cores``.
+        Further attributes of `System`: ``servers``, ``strategy``, ``slowdown``,
+        ``slowdown_spread``, ``bandwidth``, ``cores``.
 
     Returns
     -------

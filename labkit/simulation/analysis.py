@@ -22,7 +22,9 @@ def analyse(system: System) -> Answer:
     service are exponential, there is one server, and the network takes no time: then it is mean
     value analysis as M. Reiser and S. S. Lavenberg have it ("Mean-value analysis of closed
     multichain queuing networks", J. ACM 27, 1980). Of several servers, which work at the same
-    time, the one that takes longest counts.
+    time, the one that takes longest counts. Workers that are not alike are taken for as many that
+    are, and together as fast if they do not meet: a mean value analysis of each by itself would
+    need all sets of workers that may wait at a server.
 
     With ``sync-ps`` a step is the time until the slowest worker's gradient has been served, each
     worker computing as long as is to be expected of the first, second, ... of so many.
@@ -97,7 +99,9 @@ def _mean_values(system: System) -> tuple[float, dict[str, float]]:
     service = np.stack([passing, system.demands.server * shares, passing])
     # The worker's own link passes the messages of all servers, one after the other.
     others = 2 * (passing.sum() - passing.max())
-    delay = system.slowdown * system.demands.compute + _alone(system) + others
+    served = service.sum(axis=0).max()
+    steps = np.array(system.slowdowns) * system.demands.compute + _alone(system) + others + served
+    delay = 1 / (1 / steps).mean() - served
     queue = np.zeros_like(service)
     for customers in range(1, system.workers + 1):
         residence = service * (1 + queue)
@@ -111,11 +115,10 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     _, shares = system.placed()
     service = demands.server * shares
     passing = _passing(system)
-    compute = system.slowdown * demands.compute
-    cv = 0.0 if system.slowdown > 1 else demands.compute_cv
-    # Blom's ranks for all but the last (G. Blom, "Statistical estimates", 1958).
-    ranks = (np.arange(1, n) - 0.375) / (n + 0.25)
-    arrival = np.append(_quantiles(compute, cv, ranks), expected_maximum(compute, cv, n))
+    if system.slowdown > 1 or system.slowdown_spread > 1:
+        arrival = np.array(system.slowdowns) * demands.compute
+    else:
+        arrival = _arrivals(demands.compute, demands.compute_cv, n)
     # From the k-th arrival on, those that come then are still to be served.
     step = (arrival + np.arange(n, 0, -1) * service.max()).max() + _alone(system)
     # A server's link passes the messages of all workers, a worker's own those of all servers.
@@ -124,10 +127,14 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     return float(throughput), _stations(system, throughput * np.stack([passing, service, passing]))
 
 
-def _quantiles(mean: float, cv: float, ranks: Array) -> Array:
+def _arrivals(mean: float, cv: float, n: int) -> Array:
+    """Return when the first, second, ... of some computing times is to be expected."""
     if not mean or cv < NEGLIGIBLE:
-        return np.full(len(ranks), mean)
-    return stats.gamma.ppf(ranks, 1 / cv**2, scale=mean * cv**2)
+        return np.full(n, mean)
+    # Blom's ranks for all but the last (G. Blom, "Statistical estimates", 1958).
+    ranks = (np.arange(1, n) - 0.375) / (n + 0.25)
+    times = stats.gamma.ppf(ranks, 1 / cv**2, scale=mean * cv**2)
+    return np.append(times, expected_maximum(mean, cv, n))
 
 
 def _stations(system: System, busy: Array) -> dict[str, float]:

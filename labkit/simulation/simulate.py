@@ -36,7 +36,8 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     ----------
     system : System
     steps : int
-        Of each worker; the more, the less the answer depends on chance.
+        Of each worker; the more, the less the answer depends on chance. Faster workers go on
+        until the slowest has made its own.
     seed : int
         The same one gives the same answer.
 
@@ -110,31 +111,34 @@ class _Trial:
         self.work = (work * demands.server * shares[used]).tolist()
         self.compute = _scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
         self.hidden = demands.hidden / demands.server if demands.server else 0.0
-        self.stretched = system.slowdown * demands.compute if system.slowdown > 1 else 0.0
-        self.begun = [0.0] * n
-        self.open = [0] * n
+        self.stretched = [slow * demands.compute * (slow > 1) for slow in system.slowdowns]
+        self.begun, self.open = [0.0] * n, [0] * n
         self.seen = [[0] * system.servers for _ in range(n)]
         self.held: list[list[int]] = [[] for _ in range(system.servers)]
         self.ends: list[list[float]] = [[] for _ in range(n)]
         self.staleness: dict[int, float] = defaultdict(float)
         self.gradients = self.late = 0
         self.warm_up = max(1, int(WARM_UP * steps))
-        self.cold = n
+        self.cold = self.unfinished = n
         self.marks: list[tuple[float, dict[str, float]]] = []
+
+    def _step(self, worker: int) -> int:
+        """Return which of its times a worker's step takes: they begin anew after the last one."""
+        return len(self.ends[worker]) % self.steps
 
     # A worker's step, in the order of its events.
 
     def _begin(self, worker: int) -> None:
         self.begun[worker] = self.clock.now
-        seconds = self.compute[worker][len(self.ends[worker])]
+        seconds = self.compute[worker][self._step(worker)]
         self.nodes.cores[worker].run(seconds, self._computed, worker)
 
     def _computed(self, worker: int) -> None:
         self.gradients += 1
-        until = self.begun[worker] + self.stretched
-        if self.stretched and self.clock.now > self.begun[worker] + LATE * self.stretched:
+        begun, stretched = self.begun[worker], self.stretched[worker]
+        if stretched and self.clock.now > begun + LATE * stretched:
             self.late += 1
-        self.clock.at(max(until, self.clock.now), self._stretched, worker)
+        self.clock.at(max(begun + stretched, self.clock.now), self._stretched, worker)
 
     def _stretched(self, worker: int) -> None:
         self.nodes.cores[worker].run(self.system.demands.client / 2, self._push, worker)
@@ -154,14 +158,14 @@ class _Trial:
 
     def _serve(self, server: Server) -> None:
         worker, visit = server.waiting[0]
-        seconds = self.work[worker][len(self.ends[worker])][visit]
+        seconds = self.work[worker][self._step(worker)][visit]
         server.core.run(seconds * (1 - self.hidden), self._apply, server)
 
     def _apply(self, server: Server) -> None:
         """Update the weights, and answer; what is hidden is done after that."""
         worker, visit = server.waiting[0]
         number, size = self.visits[visit]
-        seconds = self.work[worker][len(self.ends[worker])][visit] * self.hidden
+        seconds = self.work[worker][self._step(worker)][visit] * self.hidden
         if self.system.strategy == "async-ps":
             self.staleness[server.updates - self.seen[worker][number]] += size
             server.updates += 1
@@ -205,13 +209,14 @@ class _Trial:
             if not self.cold:
                 self.staleness.clear()
                 self._mark()
-        if len(ends) < self.steps:
+        self.unfinished -= len(ends) == self.steps
+        if self.unfinished:
             self._begin(worker)
         else:
             self._mark()
             self.clock.running = False
 
-    # What is seen of it: from the last worker's warm-up to the first one's last step.
+    # What is seen of it: until the slowest worker's last step, from its warm-up on.
 
     def _mark(self) -> None:
         """Note the time, and for how long each station has been busy until now."""
@@ -219,14 +224,14 @@ class _Trial:
 
     def throughput(self) -> float:
         """Let the trial run, and return steps per second of all workers together."""
-        self._mark()
         for worker in range(self.system.workers):
             self._begin(worker)
         self.clock.run()
-        (begin, _), (end, _) = self.marks[-2:]
-        return sum(begin < time <= end for times in self.ends for time in times) / (end - begin)
+        # Of each from end to end of whole steps: of a slow one's, few fit between two moments.
+        warm = (ends[self.warm_up - 1 :] for ends in self.ends)
+        return sum((len(ends) - 1) / (ends[-1] - ends[0]) for ends in warm)
 
     def utilisation(self) -> dict[str, float]:
         """Return the share of the time in which each shared station was busy."""
-        (begin, before), (end, after) = self.marks[-2:]
+        (begin, before), (end, after) = self.marks
         return {name: (after[name] - before[name]) / (end - begin) for name in after}

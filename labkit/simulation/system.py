@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from labkit.errors import LabkitError, nearest
 from labkit.simulation.placement import PLACEMENTS
+from labkit.trials.nodes import slowdowns
 
 STRATEGIES = ("async-ps", "sync-ps")
 
@@ -72,6 +73,8 @@ class System:
     slowdown : float
         How many times longer computing takes, measured from its beginning; all else is as fast as
         ever, and the core is free in the rest of that time.
+    slowdown_spread : float
+        How many times as slow as the first worker the last one is, the others evenly in between.
     bandwidth : float or None
         Bits per second of a node, in each direction; None for a network that takes no time.
     cores : int or None
@@ -92,6 +95,7 @@ class System:
     placement: str = "round-robin"
     beside: bool = False
     slowdown: float = 1.0
+    slowdown_spread: float = 1.0
     bandwidth: float | None = None
     cores: int | None = None
 
@@ -112,8 +116,9 @@ class System:
                 yield f"{name}: {value!r}{nearest(value, known)}; allowed: {', '.join(known)}"
         if self.beside and self.servers != self.workers:
             yield f"beside: {self.servers} servers with {self.workers} workers; allowed: as many"
-        if not 1 <= self.slowdown < math.inf:
-            yield f"slowdown: {self.slowdown!r}; allowed: 1 or more"
+        for name in ("slowdown", "slowdown_spread"):
+            if not 1 <= (value := getattr(self, name)) < math.inf:
+                yield f"{name}: {value!r}; allowed: 1 or more"
         if self.bandwidth is not None and not self.bandwidth > 0:
             yield f"bandwidth: {self.bandwidth!r}; allowed: more than 0 bit/s"
         demands = vars(self.demands)
@@ -132,6 +137,11 @@ class System:
     def alone(self) -> System:
         """The same with one worker, and one server if each worker brings one."""
         return replace(self, workers=1, servers=1 if self.beside else self.servers)
+
+    @property
+    def slowdowns(self) -> list[float]:
+        """How many times longer computing takes, of each worker."""
+        return slowdowns(self.slowdown, self.slowdown_spread, self.workers)
 
     def placed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return each server's bytes, and its share of the work of an update."""

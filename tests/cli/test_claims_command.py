@@ -58,6 +58,21 @@ def test_one_claim_whole(labkit, monkeypatch):
         assert check["of"] in " ".join(said.split()) and check["outcome"] in said
 
 
+def test_what_slow_nodes_alone_would_say(labkit):
+    asked = ("claims", "6.1.5d", "--reference", "--simulated")
+    said = " ".join(labkit(*asked).stdout.split())
+    (record,) = json.loads(labkit(*asked, "--format=json").stdout)
+    (row,) = pd.read_csv(io.StringIO(labkit(*asked, "--format=csv").stdout)).to_dict("records")
+    for name in ("from_slow_nodes", "simulated"):
+        assert row[name] == record[name] and record[name] in said
+    assert "efficiency, TensorFlow, CNN, batch 128, 25 workers" in record["simulated"]
+    assert {check["slowdown"] for check in record["simulated_checks"]} == {2.0, 10.0}
+    for check in record["simulated_checks"]:
+        of = f"slowdown {check['slowdown']:g}, {check['outcome']}: {check['of']}"
+        assert f"{of}: {check['estimate']:.3g}" in said
+    assert "simulated" not in labkit("claims", "6.1.5d", "--reference").stdout
+
+
 def test_an_unknown_claim_is_one_error_before_anything_is_read(labkit):
     refused = labkit("claims", "6.9z")
     assert refused.exit_code == 1

@@ -78,6 +78,18 @@ def test_general_figures_of_selected_runs(labkit, kept, tmp_path, kind):
     assert [path.name for path in tmp_path.glob("one*")] == ["one.svg"]
 
 
+def test_slowdowns_of_the_published_run(labkit, tmp_path):
+    """Of its numbers of workers those are drawn that are asked for; 5 ran on slow nodes."""
+    drawn = labkit("figure", "slowdown", "--framework=tensorflow", "--model=lenet5",
+                   "--batch-size=128", "--workers", "2", "5", "--reference",
+                   f"--output={tmp_path}/one.svg")  # fmt: skip
+    assert drawn.exit_code == 0, drawn.output
+    text = (tmp_path / "one.svg").read_text()
+    for count in (2, 5):
+        assert f"{count} workers, simulated" in text
+        assert f"{count} workers, measured" in text
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -93,6 +105,11 @@ def test_general_figures_of_selected_runs(labkit, kept, tmp_path, kind):
          ["model: lstm is in none of the trials with framework mxnet, only lenet5"]),
         (("6.6", "--workers=2"), ["6.6: there is nothing to draw", "no rate with one worker",
                                   "In all trials: ", "workers 2"]),
+        (("throughput", "--x=steps"), ["--x: figure throughput has no such option; allowed: "
+                                       "--lines, --panels, --title"]),
+        (("slowdown", "--lines=steps"), ["--lines: figure slowdown has no such option"]),
+        (("slowdown", "--workers=x"), ["--workers: x; allowed: numbers"]),
+        (("slowdown", "--workers=1"), ["workers: [1]; allowed: numbers from 2 on"]),
         (("throughput", "--profile=laptop"), ["--profile: only for figures of the thesis"]),
         (("6.3", "--lines=workers"), ["--lines: figure 6.3", "throughput, speedup"]),
         (("6.4a",), ["batch_size 256", "--profile NAME"]),

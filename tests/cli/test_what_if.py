@@ -49,6 +49,16 @@ def test_other_nodes_can_be_asked_for(labkit, one):
     assert float(in_step[0]["throughput"]) < 80
 
 
+def test_stragglers_can_be_asked_for(labkit, one):
+    """Of 50 ms of computing: 5 and 10 s a step, and 50 ms in the server."""
+    asked = (*ASKED, "--workers", "2", "--slowdown=100", "--slowdown-spread=2", "--format=csv")
+    (apart,) = rows(labkit(*asked))
+    assert float(apart["throughput"]) == pytest.approx(1 / 5.05 + 1 / 10.05, rel=0.01)
+    (together,) = rows(labkit(*asked, "--strategy=sync-ps"))
+    assert float(together["throughput"]) == pytest.approx(2 / 10.05, rel=0.01)
+    assert apart["limit"] == together["limit"] == "slower workers"
+
+
 def test_it_says_what_is_worth_its_price(labkit, one):
     shown = labkit(*ASKED, "--workers", "1", "4", "--price=2", "--efficiency=0.9")
     assert shown.exit_code == 0
@@ -110,6 +120,7 @@ def test_without_a_run_the_next_step_is_said(labkit, one):
         ([*ASKED, "--price=0"], "price: 0.0; allowed: more than 0"),
         ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
         ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),
+        ([*ASKED, "--slowdown-spread=0.5"], "slowdown_spread: 0.5; allowed: 1 or more"),
         ([*ASKED, "--slowdown=0.1"], "slowdown: 0.1; allowed: 1 or more"),
         ([*ASKED, "--strategy=sinc-ps"], "did you mean 'sync-ps'?"),
     ],

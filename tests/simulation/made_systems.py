@@ -26,6 +26,7 @@ systems = st.builds(
     System, demands, workers=st.integers(1, 6), servers=st.integers(1, 4),
     strategy=st.sampled_from(["async-ps", "sync-ps"]),
     placement=st.sampled_from(["hash", "round-robin"]),
-    slowdown=st.floats(1, 20), bandwidth=st.none() | st.floats(1e7, 1e10),
+    slowdown=st.floats(1, 20), slowdown_spread=st.sampled_from([1.0, 1.3, 3.0]),
+    bandwidth=st.none() | st.floats(1e7, 1e10),
     cores=st.none() | st.integers(1, 4),
 )  # fmt: skip

@@ -60,6 +60,18 @@ def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server):
     assert simulated == pytest.approx(analyse(system).throughput, rel=0.05)
 
 
+@pytest.mark.parametrize("spread", [1.5, 4])
+@pytest.mark.parametrize("workers", [2, 6, 20])
+@pytest.mark.parametrize("server", [0.0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
+def test_simulation_and_analysis_agree_on_stragglers(strategy, server, workers, spread):
+    """Nearly: asynchronous ones are taken for like ones that are together as fast."""
+    demands = Demands(0.1, server=server, server_cv=1.0 if strategy == "async-ps" else 0)
+    system = System(demands, workers, strategy=strategy, slowdown=3, slowdown_spread=spread)
+    simulated = simulate(system, steps=max(3000 // workers, 2)).throughput
+    assert simulated == pytest.approx(analyse(system).throughput, rel=0.03)
+
+
 @pytest.mark.parametrize("bandwidth", [1e8, 1e9])
 @pytest.mark.parametrize("workers", [1, 4, 16])
 def test_the_analysis_is_cautious_about_links(workers, bandwidth):

@@ -145,6 +145,55 @@ def test_a_node_shared_by_worker_and_server_is_slower_than_two_nodes():
     assert simulate(mxnet(4)).throughput < apart.throughput
 
 
+# --- stragglers ----------------------------------------------------------------------------------
+
+
+several = st.integers(2, 12)
+spreads = st.floats(1, 8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(several, spreads, st.floats(1, 50))
+def test_workers_that_do_not_meet_do_what_each_does_alone(workers, spread, slowdown):
+    """Together the sum of 1 / step time; in step as many as there are over the slowest's time."""
+    step = Demands(compute=0.1, latency=0.02, compute_cv=0.3 if slowdown > 1.5 else 0)
+    system = System(step, workers, slowdown=slowdown, slowdown_spread=spread)
+    times = [0.02 + 0.1 * slowdown * (1 + (spread - 1) * i / (workers - 1))
+             for i in range(workers)]  # fmt: skip
+    apart = simulate(system, steps=10)
+    assert apart.late > 0 or apart.throughput == pytest.approx(sum(1 / t for t in times))
+    together = simulate(replace(system, strategy="sync-ps"), steps=10)
+    assert together.late > 0 or together.throughput == pytest.approx(workers / max(times))
+
+
+@settings(max_examples=15, deadline=None)
+@given(several, st.floats(1, 4), st.sampled_from(["async-ps", "sync-ps"]))
+def test_slower_workers_never_do_more(workers, spread, strategy):
+    alike = System(LENET_STEP, workers, strategy=strategy, slowdown=10)
+    slower = replace(alike, slowdown_spread=spread)
+    slowest = replace(alike, slowdown=10 * spread)
+    least, found, most = (simulate(each, steps=60).throughput for each in (slowest, slower, alike))
+    assert least * 0.99 <= found <= most * 1.01
+
+
+@pytest.mark.parametrize("spread", [1.5, 4])
+def test_gradients_are_as_stale_as_there_are_others_whoever_is_slow(spread):
+    """Each update lies between two turns of every other worker, just not evenly."""
+    system = System(LENET_STEP, 6, slowdown=10, slowdown_spread=spread)
+    answer = simulate(system, steps=400)
+    assert answer.mean_staleness == pytest.approx(5, rel=0.02)
+    assert max(answer.staleness) > 5 > min(answer.staleness)
+
+
+def test_a_spread_is_nothing_to_a_lone_worker():
+    alone = System(LENET_STEP, slowdown=10)
+    assert simulate(replace(alone, slowdown_spread=3)) == simulate(alone)
+
+
+def test_the_first_worker_is_as_slow_as_the_slowdown_and_the_last_by_the_spread():
+    assert System(LENET_STEP, 3, slowdown=10, slowdown_spread=2).slowdowns == [10, 15, 20]
+
+
 # --- placement ----------------------------------------------------------------------------------
 
 
@@ -181,6 +230,7 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
         ({"strategy": "asinc-ps"}, "did you mean 'async-ps'?"),
         ({"placement": "hsh"}, "did you mean 'hash'?"),
         ({"slowdown": 0.5}, "slowdown: 0.5; allowed: 1 or more"),
+        ({"slowdown_spread": 0.9}, "slowdown_spread: 0.9; allowed: 1 or more"),
         ({"bandwidth": 0}, "bandwidth: 0; allowed"),
         ({"cores": 0}, "cores: 0; allowed"),
         ({"beside": True, "workers": 2}, "1 servers with 2 workers"),
@@ -207,8 +257,10 @@ def test_all_that_is_wrong_is_said_at_once():
 # --- time ---------------------------------------------------------------------------------------
 
 
-def test_fifty_workers_are_simulated_while_one_waits():
+@pytest.mark.parametrize("spread", [1, 2])
+def test_fifty_workers_are_simulated_while_one_waits(spread):
     """Two seconds on a quiet core; a busy machine's other work is not counted."""
+    system = mxnet(50, replace(LENET_STEP, compute_cv=0.1), slowdown=10, slowdown_spread=spread)
     begin = time.process_time()
-    simulate(mxnet(50, replace(LENET_STEP, compute_cv=0.1), slowdown=10), steps=200)
+    simulate(system, steps=200)
     assert time.process_time() - begin < 2

@@ -29,10 +29,16 @@ def test_every_word_is_on_the_page():
 
 def test_the_verdicts_on_the_page_are_those_of_the_published_run():
     tables = {name: pd.read_parquet(REFERENCE / f"{name}.parquet") for name in ("trials", "steps")}
-    found = claims(SimpleNamespace(table=tables["trials"], steps=tables["steps"]))
+    found = claims(SimpleNamespace(table=tables["trials"], steps=tables["steps"]), simulated=True)
     assert f"`labkit claims --reference`: {found.summary}." in PAGE
     assert rows("What the published run says") == [
         f"| {verdict.claim.number} | {verdict.verdict} | {verdict.measured[0]} |"
         for verdict in found
         if verdict.verdict != "not measured"
+    ]
+    assert f"Of the published run: {found.follow}." in PAGE
+    assert rows("On nodes like the thesis's, simulated") == [
+        f"| {verdict.claim.number} | {verdict.simulated.follows} | {verdict.simulated.evidence} |"
+        for verdict in found
+        if verdict.simulated.evidence
     ]

@@ -173,13 +173,15 @@ def render(
     Raises
     ------
     ClusterError
-        If the images do not have the trial's data set, or if no core was calibrated for nodes that
-        are to be slow.
+        If the images do not have the trial's data set, or if its nodes are to be slow and no core
+        was calibrated.
     """
     if is_slow(trial) and compute is None:
         raise ClusterError(
-            f"{trial.name}: slow nodes need a core that was calibrated before, and that is what "
-            "`labkit run --launcher kubernetes` does."
+            f"{trial.name}: cannot be rendered with slowdown {trial.slowdown:g}, since nobody has "
+            "measured yet how long a gradient takes on a core of the cluster, and slow nodes take "
+            "a multiple of that. `labkit run --launcher kubernetes` measures it and runs the "
+            "trial; to render it, leave out the slowdown."
         )
     if settings.public_images and trial.dataset == images.PRIVATE:
         raise ClusterError(

@@ -11,6 +11,7 @@ import pandas as pd
 from labkit.errors import LabkitError, nearest
 from labkit.thesis.claims.nodes import kinds
 from labkit.thesis.claims.rows import CLAIMS
+from labkit.thesis.claims.simulated import ANSWERS, ThesisNodes
 from labkit.thesis.claims.verdicts import VERDICTS, Claim, Verdict, judge
 
 COLUMNS = ("claim", "statement", "verdict", "evidence", "reason", "nodes", "figures", "runs")
@@ -22,7 +23,9 @@ class Verdicts(tuple[Verdict, ...]):
     @property
     def table(self) -> pd.DataFrame:
         """A row for each, with figures and runs as their names with spaces between."""
-        table = pd.DataFrame([verdict.record for verdict in self], columns=list(COLUMNS))
+        more = next((list(each.simulated.record) for each in self if each.simulated), [])
+        records = [verdict.record for verdict in self]
+        table = pd.DataFrame(records, columns=[*COLUMNS, *more])
         lists = ["figures", "runs"]
         return table.assign(**{name: table[name].str.join(" ") for name in lists})
 
@@ -35,6 +38,12 @@ class Verdicts(tuple[Verdict, ...]):
         """How many there are of each."""
         counts = Counter(verdict.verdict for verdict in self)
         return ", ".join(f"{counts[name]} {name}" for name in VERDICTS)
+
+    @property
+    def follow(self) -> str:
+        """How many follow from slow nodes alone; empty if nothing was simulated."""
+        counts = Counter(verdict.simulated.follows for verdict in self if verdict.simulated)
+        return ", ".join(f"{counts[name]} {name}" for name in ANSWERS if counts)
 
     def __repr__(self) -> str:
         lines = [
@@ -58,7 +67,7 @@ def _why(verdict: Verdict) -> str:
     return ". ".join(filter(None, (verdict.evidence, verdict.reason)))
 
 
-def claims(results: Any) -> Verdicts:
+def claims(results: Any, *, simulated: bool = False) -> Verdicts:
     """Return the verdict on every claim of the thesis's chapter 6 and of the later paper.
 
     A verdict needs the whole 95 % interval over repeats on one side of a threshold that was set
@@ -70,6 +79,9 @@ def claims(results: Any) -> Verdicts:
     results : object or DataFrame
         What `measure` returned, or a table of trials; without ``steps`` nothing is said of
         plateaus.
+    simulated : bool
+        Whether to say, too, which claims would hold on nodes like the thesis's, simulated from
+        the runs with one worker; that takes most of a minute.
 
     Returns
     -------
@@ -84,7 +96,8 @@ def claims(results: Any) -> Verdicts:
         (results, None) if isinstance(results, pd.DataFrame) else (results.table, results.steps)
     )
     there = list(kinds(table, steps))
-    return Verdicts(judge(claim, there) for claim in CLAIMS)
+    beside = ThesisNodes(table) if simulated else None
+    return Verdicts(judge(claim, there, beside) for claim in CLAIMS)
 
 
 def find(number: str) -> Claim:

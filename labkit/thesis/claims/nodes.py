@@ -30,7 +30,10 @@ from labkit.thesis.thresholds import CHANCE, RISEN
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
 
-KIND = ("launcher", "host", "cpu_model", "cores", *NODES)
+MACHINE = ("launcher", "host", "cpu_model", "cores")
+"""Columns that tell machines apart, as far as a table has them."""
+
+KIND = (*MACHINE, *NODES)
 """Columns that tell kinds of nodes apart, as far as a table has them."""
 
 ORIGIN = ("code", "versions")

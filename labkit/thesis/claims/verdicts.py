@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from labkit.analysis import Interval, contrast, exponential
 from labkit.figures.words import name_of
-from labkit.thesis.claims.checks import PLATEAU, Check, Point, Terms
-from labkit.thesis.claims.nodes import Nodes, Sample
-from labkit.thesis.thresholds import LEVEL, Word
+from labkit.thesis.claims.checks import Check, Point
+from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, UNCLEAR, Finding
+from labkit.thesis.claims.nodes import Nodes
+from labkit.thesis.claims.simulated import Simulated, ThesisNodes
+from labkit.thesis.thresholds import Word
 
 REPRODUCED, REFUTED = "reproduced", "refuted"
 INCONCLUSIVE, NOT_MEASURED = "inconclusive", "not measured"
 VERDICTS = (REPRODUCED, REFUTED, INCONCLUSIVE, NOT_MEASURED)
-
-HOLDS, FAILS, UNCLEAR, MISSING = "holds", "fails", "unclear", "missing"
-"""What becomes of a check."""
 
 PLURAL = {HOLDS: "hold", FAILS: "fail", UNCLEAR: "unclear", MISSING: "missing"}
 
@@ -65,98 +60,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A check and what the runs say about it.
-
-    Attributes
-    ----------
-    check : Check
-    outcome : str
-        Holds, fails, unclear or missing.
-    found : Interval or None
-        The quantity; None if something of it is missing.
-    samples : dict of Point to Sample
-    """
-
-    check: Check
-    outcome: str
-    found: Interval | None
-    samples: dict[Point, Sample]
-
-    @classmethod
-    def of(cls, check: Check, nodes: Nodes) -> Finding:
-        """Return what some runs say about a check."""
-        samples = {point: nodes.sample(point, check.column) for point in check.needs}
-        if any(sample.missing for sample in samples.values()):
-            return cls(check, MISSING, None, samples)
-        found = _quantity(check, samples)
-        word = check.word
-        outcome = UNCLEAR  # also without an interval, as of one run
-        if word.holds(found.low, found.high):
-            outcome = HOLDS
-        elif word.fails(found.low, found.high):
-            outcome = FAILS
-        return cls(check, outcome, found, samples)
-
-    @property
-    def margin(self) -> float:
-        """How many half intervals the quantity is away from the nearest bound of its word."""
-        bounds = [b for b in (self.check.word.low, self.check.word.high) if math.isfinite(b)]
-        half = (self.found.high - self.found.low) / 2
-        distance = min(abs(self.found.mean - bound) for bound in bounds)
-        return distance / half if half > 0 else math.inf
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The numbers, with None for those that there are not."""
-        found = self.found or Interval(math.nan, math.nan, math.nan, 0)
-        ends = {"estimate": found.mean, "low": found.low, "high": found.high}
-        return {
-            "of": self.check.of,
-            "word": self.check.word.name,
-            "range": self.check.word.range,
-            "outcome": self.outcome,
-            **{name: value if math.isfinite(value) else None for name, value in ends.items()},
-            "n": found.n,
-        }
-
-    def __str__(self) -> str:
-        word, found = self.check.word, self.found
-        if found is None:
-            return f"{self.check.of}: not measured"
-        interval = f"{found.low:.3g} to {found.high:.3g}, n {found.n}"
-        interval = interval if found.n > 1 else "one run, no interval"
-        return f"{self.check.of}: {found.mean:.3g} ({interval}); {word.name}: {word.range}"
-
-
-def _quantity(check: Check, samples: dict[Point, Sample]) -> Interval:
-    def value_of(terms: Terms) -> Interval:
-        # A point that comes twice is one sample: its errors do not cancel.
-        weights: Counter[Point] = Counter()
-        for weight, point in terms:
-            weights[point] += weight
-        return contrast([(w, _values(check, samples[p])) for p, w in weights.items()], LEVEL)
-
-    terms = check.terms
-    if check.beside:
-        here, there = (math.copysign(1, value_of(t).mean) for t in (terms, check.beside))
-        terms = [*((here * w, p) for w, p in terms), *((-there * w, p) for w, p in check.beside)]
-    found = value_of(terms)
-    if not check.logarithmic:
-        return found
-    found = exponential(found)
-    ends = (end * check.factor for end in (found.mean, found.low, found.high))
-    return Interval(*ends, found.n)
-
-
-def _values(check: Check, sample: Sample) -> np.ndarray:
-    if not check.logarithmic:
-        return sample.values
-    # Shares are known to a percent: no plateau counts as one, so that there is a ratio.
-    return np.log(np.maximum(sample.values, 1) if check.column == PLATEAU else sample.values)
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What the runs on nodes of one kind say about a claim.
 
@@ -168,12 +71,15 @@ class Verdict:
         Where it holds; empty if nothing of it was measured.
     others : tuple of Verdict
         What runs on other nodes say, as far as anything was measured there.
+    beside : ThesisNodes or None
+        The simulated nodes to ask, too, if that is wanted; no verdict rests on them.
     """
 
     claim: Claim
     findings: tuple[Finding, ...] = ()
     nodes: str = ""
     others: tuple[Verdict, ...] = ()
+    beside: ThesisNodes | None = None
 
     @cached_property
     def verdict(self) -> str:
@@ -189,6 +95,11 @@ class Verdict:
         if MISSING in outcomes or not outcomes:
             return NOT_MEASURED
         return INCONCLUSIVE if UNCLEAR in outcomes else REPRODUCED
+
+    @cached_property
+    def simulated(self) -> Simulated | None:
+        """What nodes like the thesis's would say; simulated when it is first asked for."""
+        return Simulated.of(self.claim.checks, self.beside) if self.beside else None
 
     @property
     def contradicted(self) -> str:
@@ -248,6 +159,7 @@ class Verdict:
             "nodes": self.where,
             "figures": list(self.claim.figures),
             "runs": self.runs,
+            **(self.simulated.record if self.simulated else {}),
         }
 
     @property
@@ -278,8 +190,8 @@ def _missing(findings: Sequence[Finding]) -> Iterator[str]:
             yield f"{frameworks}, batch {sizes} with {counts} worker{s}: {why}"
 
 
-def judge(claim: Claim, kinds: Sequence[Nodes]) -> Verdict:
-    """Return the verdict on a claim.
+def judge(claim: Claim, kinds: Sequence[Nodes], beside: ThesisNodes | None = None) -> Verdict:
+    """Return the verdict on a claim, with simulated nodes beside it if there are any.
 
     It is that of the nodes on which most of what it needs was measured. Where several kinds of
     nodes have as much, one that decides goes before one that does not; if two decide differently,
@@ -288,10 +200,11 @@ def judge(claim: Claim, kinds: Sequence[Nodes]) -> Verdict:
     each = []
     for nodes in kinds:
         checks = claim.elsewhere(nodes) if claim.elsewhere else ()
-        findings = tuple(Finding.of(check, nodes) for check in checks or claim.checks)
+        findings = tuple(Finding.of(check, nodes.sample) for check in checks or claim.checks)
         each.append(Verdict(claim, findings, nodes.description))
     if not each:
-        return Verdict(claim)
+        return Verdict(claim, beside=beside)
     each.sort(key=lambda v: (len(v.measured), v.here in (REPRODUCED, REFUTED)), reverse=True)
     chosen, *others = each
-    return replace(chosen, others=tuple(other for other in others if other.measured))
+    others = [other for other in others if other.measured]
+    return replace(chosen, others=tuple(others), beside=beside)

@@ -140,7 +140,7 @@ def test_a_core_that_is_calibrated_is_one_of_today():
 
 
 def test_slow_nodes_without_a_calibration():
-    with pytest.raises(ClusterError, match="slow nodes need a core that was calibrated"):
+    with pytest.raises(ClusterError, match="cannot be rendered with slowdown 2, since nobody"):
         rendered(made_runs.trial(slowdown=2.0))
 
 

@@ -1,0 +1,166 @@
+"""What claims would become on nodes like the thesis's: simulated, beside the verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from labkit import analysis
+from labkit.runs.demands import Measured, NoDemands, measured
+from labkit.runs.whatif import what_if
+from labkit.thesis.claims.checks import COUNTS, RATE, TIME, Check, Point
+from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, Finding
+from labkit.thesis.claims.nodes import MACHINE, Sample
+
+SLOWDOWNS = (2.0, 10.0)
+"""How many times slower the thesis's processors computed: an estimate, the least and the most.
+
+A step of LeNet-5 with a batch of 128 is 1.8 GFLOP, which a core of its n1-standard-1 nodes may
+have done at 5 to 10 GFLOP/s, in 180 to 360 ms. On a core of the published run it takes 88 to
+113 ms, two to four times less; on the fastest one that was tried it took 27 ms, seven to thirteen
+times less.
+"""
+
+BANDWIDTH = 2e9
+"""Bits per second of its nodes."""
+
+YES, NO, DEPENDS, NOT_SIMULATED = "yes", "no", "depends on how slow", "not simulated"
+ANSWERS = (YES, NO, DEPENDS, NOT_SIMULATED)
+"""Whether a claim follows from slow nodes alone."""
+
+
+class ThesisNodes:
+    """Trials on nodes that are as slow as the thesis's may have been, simulated.
+
+    From the runs with one worker on one machine: that where one ran last.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per trial.
+    """
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        alone = (table["workers"] == 1) & table[RATE].notna()
+        last = analysis.latest(table[alone & (table["strategy"] != "single")], MACHINE)
+        for name in MACHINE:
+            if name in table and len(last):
+                table = table[table[name] == last[name].iloc[0]]
+        self._table = table
+        self._rates: dict[tuple[Any, ...], tuple[Measured, dict[int, float]] | None] = {}
+
+    def sample(self, point: Point, column: str, slowdown: float) -> Sample:
+        """Return what is simulated of a point, as one value.
+
+        Parameters
+        ----------
+        point : Point
+        column : str
+            A column of the table of trials; rates and times alone are simulated.
+        slowdown : float
+            One of `SLOWDOWNS`.
+        """
+        if column not in (RATE, TIME):
+            return Sample(missing="no rate, which is all that is simulated")
+        setting = (point.framework, point.model, point.batch_size, slowdown)
+        if setting not in self._rates:
+            self._rates[setting] = self._simulated(*setting)
+        if self._rates[setting] is None:
+            return Sample(missing="not run with one worker")
+        one, rates = self._rates[setting]
+        rate = rates[point.workers]
+        if column == TIME:
+            steps = one.samples_per_epoch // one.batch_size
+            return Sample(np.array([steps * point.workers / rate]))
+        return Sample(np.array([rate]))
+
+    def _simulated(
+        self, framework: str, model: str, batch_size: int, slowdown: float
+    ) -> tuple[Measured, dict[int, float]] | None:
+        """Return what one worker demands, and batches per second by number of workers."""
+        try:
+            one = measured(self._table, framework, model, batch_size, slowdown=slowdown)
+        except NoDemands:
+            return None
+        found = what_if(one, COUNTS, slowdown=slowdown, bandwidth=BANDWIDTH)
+        return one, {forecast.workers: forecast.throughput for forecast in found.forecasts}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What simulated nodes like the thesis's say about a claim.
+
+    The simulated value alone decides each check: it has no interval.
+
+    Attributes
+    ----------
+    findings : dict of float to tuple of Finding
+        By slowdown: one per check.
+    """
+
+    findings: dict[float, tuple[Finding, ...]]
+
+    @classmethod
+    def of(cls, checks: Sequence[Check], nodes: ThesisNodes) -> Simulated:
+        """Return what some nodes say about the checks of a claim."""
+        return cls(
+            {
+                slowdown: tuple(_finding(check, nodes, slowdown) for check in checks)
+                for slowdown in SLOWDOWNS
+            }
+        )
+
+    @property
+    def follows(self) -> str:
+        """Whether the claim follows from slow nodes alone: one of `ANSWERS`."""
+        answers = {_answer(findings) for findings in self.findings.values()}
+        if NOT_SIMULATED in answers:
+            return NOT_SIMULATED
+        return answers.pop() if len(answers) == 1 else DEPENDS
+
+    @property
+    def evidence(self) -> str:
+        """The most telling check with its values, in a line; empty if nothing was simulated."""
+        checks = [same for same in zip(*self.findings.values(), strict=True)
+                  if all(finding.found for finding in same)]  # fmt: skip
+        if self.follows == NOT_SIMULATED or not checks:
+            return ""
+        same = min(checks, key=lambda same: min(map(_inside, same)))
+        values = ", ".join(
+            f"{finding.found.mean:.3g} with slowdown {slowdown:g}"
+            for slowdown, finding in zip(self.findings, same, strict=True)
+        )
+        check = same[0].check
+        return f"{check.of}: {values}; {check.word.name}: {check.word.range}"
+
+    @property
+    def record(self) -> dict[str, str]:
+        """What it is, for a row of a table or a file."""
+        return {"from_slow_nodes": self.follows, "simulated": self.evidence}
+
+
+def _finding(check: Check, nodes: ThesisNodes, slowdown: float) -> Finding:
+    finding = Finding.of(check, lambda point, column: nodes.sample(point, column, slowdown))
+    if not finding.found:
+        return finding
+    value = finding.found.mean
+    return replace(finding, outcome=HOLDS if check.word.holds(value, value) else FAILS)
+
+
+def _answer(findings: Sequence[Finding]) -> str:
+    outcomes = {finding.outcome for finding in findings}
+    if FAILS in outcomes:
+        return NO
+    return NOT_SIMULATED if MISSING in outcomes or not outcomes else YES
+
+
+def _inside(finding: Finding) -> float:
+    """Return how far inside its word's range a ratio is, as a logarithm; negative outside."""
+    value, word = finding.found.mean, finding.check.word
+    ends = [value / word.low] * (word.low > 0) + [word.high / value] * math.isfinite(word.high)
+    return min(map(math.log, ends))
