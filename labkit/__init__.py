@@ -15,6 +15,7 @@ _MODULES = {
     "Trial": "labkit.trials",
     "check_parameters": "labkit.book.parameters",
     "claims": "labkit.thesis.claims",
+    "compare": "labkit.runs.comparing",
     "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
     "forecast": "labkit.figures",

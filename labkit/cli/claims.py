@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from labkit.cli.formats import as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
@@ -37,10 +37,7 @@ examples:
 @click.argument("number", required=False, metavar="[CLAIM]")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
-@click.option(
-    "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
-    show_default=True,
-)  # fmt: skip
+@format_option
 def claims(number: str | None, reference: bool, launcher: str, file_format: str) -> None:
     """Judge the thesis's claims by what was measured.
 
@@ -57,7 +54,7 @@ def claims(number: str | None, reference: bool, launcher: str, file_format: str)
     if file_format == "csv":
         click.echo(found.table.to_csv(index=False), nl=False)
     elif file_format == "json":
-        click.echo(json.dumps([_record(verdict) for verdict in found], indent=1))
+        click.echo(as_json([_record(verdict) for verdict in found]), nl=False)
     else:
         width = terminal_width() or WIDTH
         lines = _whole(found[0], reference) if wanted else _all(found)

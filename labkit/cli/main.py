@@ -26,6 +26,7 @@ UNWRITABLE = (
 COMMANDS = {
     "claims": "claims",
     "clean": "cluster",
+    "compare": "compare",
     "data": "prepare",
     "doctor": "prepare",
     "figure": "figure",
