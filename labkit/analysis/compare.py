@@ -40,7 +40,6 @@ COMES_ALONG = {
 """Fields that usually differ if the one does by which is compared."""
 
 
-
 def compare_tables(
     before: pd.DataFrame,
     after: pd.DataFrame,

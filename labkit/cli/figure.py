@@ -159,8 +159,13 @@ def _check_own(which: str, profile: str | None, reference: bool) -> None:
             f"figure {which!r}: a table of one's own has no more than workers and throughput; it "
             f"gives {' and '.join(OF_TABLES)}{nearest(which, OF_TABLES)}"
         )
-    problems += ["--profile: not with --from"] * bool(profile)
-    problems += ["--reference: not with --from"] * reference
+    source = click.get_current_context().get_parameter_source("launcher")
+    given = {
+        "profile": profile,
+        "reference": reference,
+        "launcher": source is not click.core.ParameterSource.DEFAULT,
+    }
+    problems += [f"--{name}: not with --from" for name, value in given.items() if value]
     if problems:
         raise LabkitError("; ".join(problems))
 

@@ -46,13 +46,16 @@ def read(source: Any) -> Points:
         source = pd.DataFrame({"workers": list(source), "throughput": list(source.values())})
     named = "points" if hasattr(source, "columns") else ""
     found = rates.read(source, named)
+    by_workers = found.table.groupby("workers")
     fixed = [name for name in (*rates.SETTINGS, "host") if name in found.table]
+    if "servers" in fixed and (by_workers["servers"].nunique() <= 1).all():
+        fixed.remove("servers")  # so many come with the workers
     problems = [
         f"{name}: {', '.join(map(str, values))}; points are of one, so keep its rows alone"
         for name, values in ((name, found.table[name].unique()) for name in fixed)
-        if len(values) > 1 and name != "servers"  # which may come with the workers
+        if len(values) > 1
     ]
-    means = np.exp(np.log(found.table.set_index("workers")["throughput"]).groupby(level=0).mean())
+    means = np.exp(by_workers["throughput"].apply(lambda each: np.log(each).mean()))
     if not problems and len(means) < 2:
         problems = [f"{len(means)} point{'s' * (len(means) != 1)}; at least 2 are needed"]
     if problems:

@@ -124,7 +124,7 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
     else:
         table, notes = getattr(source, "table", source), ()
         if BATCHES not in table and "throughput" in table:
-            return source if isinstance(source, Rates) else rates.read(table, name)
+            return replace(rates.read(table, name), unit=getattr(source, "unit", ""))
     if table.empty:
         raise LabkitError(f"{name}: nothing has been measured there ({launcher})")
     metric = SAMPLES if by == "batch_size" else BATCHES

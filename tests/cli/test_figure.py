@@ -171,8 +171,9 @@ def test_how_a_wide_table_was_understood_is_said(labkit, mine, tmp_path):
     ("words", "said"),
     [
         (("learning-curve",), ["a table of one's own has no more than workers and throughput"]),
-        (("epoch-time", "--reference", "--profile=tiny"),
-         ["it gives throughput and speedup", "--profile: not with --from", "--reference: not"]),
+        (("epoch-time", "--reference", "--profile=tiny", "--launcher=kubernetes"),
+         ["--launcher: not with --from", "it gives throughput and speedup",
+          "--profile: not with --from", "--reference: not"]),
         (("6.3",), ["figure '6.3': a table of one's own"]),
         (("speedups",), ["did you mean 'speedup'"]),
         (("speedup", "--workers=2,4"), ["no row with 1 worker", "labkit figure throughput"]),

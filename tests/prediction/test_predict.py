@@ -191,6 +191,11 @@ def test_columns_in_any_order_beside_others(mine):
     assert predict(table, 4) == predict(path, 4)
 
 
+def test_servers_may_come_with_the_workers(mine):
+    path = mine("workers,servers,throughput\n1,1,10\n2,2,20.5\n")
+    assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
+
+
 def test_repeats_count_as_their_geometric_mean(mine):
     path = mine("workers;repeat;throughput\n1;1;8\n2;1;20,5\n1;2;12,5\n")
     assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
@@ -212,6 +217,7 @@ def test_repeats_count_as_their_geometric_mean(mine):
         ("workers,throughput\n1\n2,3\n", "line 2: throughput None"),
         ("workers,throughput\n1,5\n1,6\n", "1 point; at least 2 are needed"),
         ("workers,host,throughput\n1,a,5\n2,b,9\n", "host: a, b; points are of one"),
+        ("workers,servers,throughput\n1,1,5\n2,2,9\n2,1,8\n", "servers: 1, 2; points are of"),
         ("workers,mxnet,tensorflow\n1,5,6\n2,9,8\n", "series: mxnet, tensorflow; points are"),
         ("workers,throughput\n0,x\n2,-1\n", "line 2: workers '0'"),
     ],

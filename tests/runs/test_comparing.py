@@ -56,6 +56,12 @@ def test_batches_of_different_sizes_are_compared_by_their_samples():
     assert found.overall.ratio == pytest.approx(1, abs=0.1)  # of batches it would be a quarter
 
 
+def test_some_of_a_table_keeps_its_unit(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("workers,throughput [images/s]\n1,20\n1,21\n2,40\n")
+    assert compare(path, select(path, workers=1)).overall.verdict == "no difference seen"
+
+
 def test_own_tables_in_memory():
     table = pd.DataFrame({"workers": [1, 1, 2, 2], "throughput": [10, 10.2, 20, 20.1]})
     slower = table.assign(throughput=0.8 * table["throughput"])
