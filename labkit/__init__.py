@@ -16,6 +16,7 @@ _MODULES = {
     "breakdown": "labkit.figures",
     "check_parameters": "labkit.book.parameters",
     "claims": "labkit.thesis.claims",
+    "compare": "labkit.runs.comparing",
     "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
     "forecast": "labkit.figures",

@@ -21,6 +21,7 @@ FLOORS = (
     ("replicas",),
     ("datasets",),
     ("trials",),
+    ("rates",),
     ("provenance", "analysis", "prediction", "simulation"),
     ("runs",),
     ("launchers",),

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import made_runs
@@ -107,6 +108,7 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
         return Results(made_runs.add(store, trial) for trial in sweep)
 
     monkeypatch.setattr(campaign, "measure", measure)
+    (tmp_path / "mine.csv").write_text("workers,throughput\n1,22.3\n2,45.05\n4,46.61\n")
     lines = [line for line in typed(REPOSITORY / "README.md")
              if line.startswith(("labkit run", "labkit results", "labkit figure"))]  # fmt: skip
     assert [line.split()[1] for line in lines[:3]] == ["run", "results", "figure"]
@@ -115,6 +117,25 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
             done = CliRunner().invoke(main, shlex.split(line)[1:])
             assert done.exit_code == 0, f"{line}: {done.output}"
     assert (tmp_path / "figure-6.6.svg").exists() and (tmp_path / "results.csv").exists()
+
+
+def test_tables_of_ones_own_work_as_written(tmp_path, monkeypatch):
+    """All commands of the page, on its own example and on runs that are kept."""
+    monkeypatch.setenv(settings.OUTPUTS, str(tmp_path / "outputs"))
+    monkeypatch.chdir(tmp_path)
+    page = REPOSITORY / "docs" / "bring-your-own.md"
+    [example] = re.findall(r"```\n(workers,throughput\n.*?)```", page.read_text(), re.DOTALL)
+    rows = example.splitlines()
+    for name, repeats in (("mine", 1), ("theirs", 2), ("before", 2), ("after", 3)):
+        Path(f"{name}.csv").write_text("\n".join([rows[0], *rows[1:] * repeats]))
+    for seed in (1, 2):
+        made_runs.add(Store(), made_runs.trial(seed=seed))
+    commands = ("labkit predict", "labkit figure", "labkit compare")
+    lines = [line for line in typed(page) if line.startswith(commands)]
+    assert {line.split()[1] for line in lines} == {"predict", "figure", "compare"}
+    for line in lines:
+        done = CliRunner().invoke(main, shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
 
 
 def test_every_variable_is_on_the_page():

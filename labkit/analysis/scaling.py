@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 POSITIVE = frozenset(
     {
-        "batches_per_second", "samples_per_second", "inference_per_second", "epoch_s",
-        "duration_s", "window_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "perplexity",
+        "batches_per_second", "samples_per_second", "inference_per_second", "throughput",
+        "epoch_s", "duration_s", "window_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb",
+        "perplexity",
     }
 )  # fmt: skip
 """Columns of rates, times and the like, which are averaged as `geometric_interval` does."""
@@ -33,12 +34,13 @@ CIRCUMSTANCES = ("host", "cpu_model", "cores", "code", "versions")
 def configuration(table: pd.DataFrame) -> list[str]:
     """Return the columns of a table of trials that tell configurations, not repeats, apart.
 
-    These are all fields of a trial but its seed, where and with what it was run, and whether its
-    workers had to share cores: what differs in any of them is never averaged.
+    These are all fields of a trial but its seed, the series in a table of one's own, where and
+    with what it was run, and whether its workers had to share cores: what differs in any of them
+    is never averaged.
     """
     from labkit.trials import Trial
 
-    fields = (*Trial.model_fields, "launcher", *CIRCUMSTANCES, "oversubscribed")
+    fields = ("series", *Trial.model_fields, "launcher", *CIRCUMSTANCES, "oversubscribed")
     return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]
 
 
@@ -98,7 +100,7 @@ def summarise(
     """
     import pandas as pd
 
-    _need(table, metric, "framework")
+    _need(table, metric, "workers")
     table, by = settled(table), configuration(table)
     rows = []
     for key, group in _groups(table, by):
@@ -145,7 +147,7 @@ def speedups(
     """
     import pandas as pd
 
-    _need(table, metric, "framework", "workers", "oversubscribed")
+    _need(table, metric, "workers", "oversubscribed")
     table, by = settled(table), configuration(table)
     # Servers come with the workers in some frameworks, so they do not tell two curves apart.
     same = [column for column in by if column not in ("workers", "servers")]

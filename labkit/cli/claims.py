@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from labkit.cli.formats import as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
@@ -43,10 +43,7 @@ examples:
     help="Say, too, what would hold on nodes as slow as the thesis's, simulated from the runs "
     "with one worker; no verdict rests on it.",
 )  # fmt: skip
-@click.option(
-    "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
-    show_default=True,
-)  # fmt: skip
+@format_option
 def claims(
     number: str | None, reference: bool, launcher: str, simulated: bool, file_format: str
 ) -> None:
@@ -65,7 +62,7 @@ def claims(
     if file_format == "csv":
         click.echo(found.table.to_csv(index=False), nl=False)
     elif file_format == "json":
-        click.echo(json.dumps([_record(verdict) for verdict in found], indent=1))
+        click.echo(as_json([_record(verdict) for verdict in found]), nl=False)
     else:
         width = terminal_width() or WIDTH
         lines = _whole(found[0], reference) if wanted else _all(found)

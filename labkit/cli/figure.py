@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 KINDS = ("throughput", "speedup", "epoch-time", "breakdown", "learning-curve", "slowdown")
 """The general figures, for anybody's trials."""
 
+OF_TABLES = ("throughput", "speedup")
+"""Those that need no more than numbers of workers and throughputs."""
+
 
 @main.command(
     cls=ListCommand,
@@ -36,12 +39,17 @@ examples:
   labkit figure throughput --model lenet5 --batch-size 128 256 --panels batch_size
   labkit figure learning-curve --framework mxnet --x t --output curve.svg
   labkit figure slowdown --model lenet5 --batch-size 128 --reference
-  labkit figure slowdown --model lenet5 --batch-size 128 --workers 5 10   lines for 5 and 10"""
+  labkit figure slowdown --model lenet5 --batch-size 128 --workers 5 10   lines for 5 and 10
+  labkit figure speedup --from mine.csv    from a table of your own: workers,throughput"""
 )
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
 @click.option("--profile", help="Only the trials that this profile's notebook shows.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
+@click.option(
+    "--from", "own", metavar="MINE.CSV", type=click.Path(path_type=Path),
+    help="A table of one's own instead, with the columns workers and throughput.",
+)  # fmt: skip
 @click.option("--x", help="The field along the horizontal axis, if not the usual one.")
 @click.option("--lines", metavar="FIELD,...", help="What tells lines apart; default: what varies.")
 @click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")
@@ -56,6 +64,7 @@ def figure(
     profile: str | None,
     reference: bool,
     launcher: str,
+    own: Path | None,
     output: Path,
     **options: Any,
 ) -> None:
@@ -76,11 +85,17 @@ def figure(
         style["workers"] = _counts(options.pop("workers"))
     if general:
         _check_options(which, getattr(figures, which.replace("-", "_")), style)
-    else:
+    if own:
+        _check_own(which, profile, reference)
+    elif not general:
         _check(which, style)
     if general and profile:
         raise LabkitError(f"--profile: only for figures of the thesis, and {which} is none")
-    chosen = _trials(which, profile, reference, launcher, options)
+    chosen = (
+        _own(own, which, options)
+        if own
+        else _trials(which, profile, reference, launcher, options)
+    )
     try:
         if general:
             drawn = getattr(figures, which.replace("-", "_"))(chosen, **style)
@@ -139,6 +154,42 @@ def _trials(
                 err=True,
             )
     return Tables(table.reset_index(drop=True), source)
+
+
+def _check_own(which: str, profile: str | None, reference: bool) -> None:
+    """Refuse figures that a table of one's own cannot have, and options that it has no use for."""
+    problems = []
+    if which not in OF_TABLES:
+        problems.append(
+            f"figure {which!r}: a table of one's own has no more than workers and throughput; it "
+            f"gives {' and '.join(OF_TABLES)}{nearest(which, OF_TABLES)}"
+        )
+    source = click.get_current_context().get_parameter_source("launcher")
+    given = {
+        "profile": profile,
+        "reference": reference,
+        "launcher": source is not click.core.ParameterSource.DEFAULT,
+    }
+    problems += [f"--{name}: not with --from" for name, value in given.items() if value]
+    if problems:
+        raise LabkitError("; ".join(problems))
+
+
+def _own(path: Path, which: str, options: dict[str, tuple[str, ...]]) -> Tables:
+    """Return a table of one's own, or the rows of it that were asked for."""
+    from labkit.figures import Tables
+    from labkit.rates import read
+
+    found = read(path)
+    table = selected(found.table, options)
+    if which == "speedup" and not (table["workers"] == 1).any():
+        raise LabkitError(
+            f"{path}: no row with 1 worker, of whose throughput the speedup is a multiple; "
+            f"`labkit figure throughput --from {path}` needs none"
+        )
+    for note in found.notes:
+        click.echo(f"labkit: {note}", err=True)
+    return Tables(table.reset_index(drop=True), found, found.notes)
 
 
 def _check(number: str, style: dict[str, Any]) -> None:

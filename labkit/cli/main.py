@@ -27,6 +27,7 @@ COMMANDS = {
     "brief": "brief",
     "claims": "claims",
     "clean": "cluster",
+    "compare": "compare",
     "data": "prepare",
     "doctor": "prepare",
     "figure": "figure",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.errors import LabkitError
@@ -67,10 +65,7 @@ examples:
     "--efficiency", type=float, metavar="SHARE",
     help="Say up to how many workers the speedup is at least this share of their number.",
 )  # fmt: skip
-@click.option(
-    "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
-    show_default=True,
-)  # fmt: skip
+@format_option
 @click.option("--framework", help="Without MINE.CSV: from runs of this framework with one worker,")
 @click.option("--model", help="of this model,")
 @click.option("--batch-size", type=int, help="with this batch size.")
@@ -102,9 +97,9 @@ def predict(
     """Predict the throughput of more workers from a few.
 
     MINE.CSV has the columns workers and throughput, and a line for each number of workers that
-    was measured; two are enough, three say much more. The unit of the throughput is yours. The
-    intervals grow fast beyond what was measured: where the points show no bend, they say how far
-    that can be trusted.
+    was measured, or one for each repeat; two numbers are enough, three say much more. The unit of
+    the throughput is yours. The intervals grow fast beyond what was measured: where the points
+    show no bend, they say how far that can be trusted.
 
     Without MINE.CSV the trial is simulated, from what its runs with one worker recorded:
     seconds that a step takes of a worker and of its servers. So it can also be asked what other
@@ -128,11 +123,9 @@ def predict(
     if price is not None:
         rows = [row | {"cost": _short(found.cost(row["workers"], price))} for row in rows]
     if file_format == "csv":
-        writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        click.echo(as_csv(rows), nl=False)
     elif file_format == "json":
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(as_json(rows), nl=False)
     else:
         _print(rows, [forecast.speedup for forecast in found.forecasts])
         click.echo(found.note)

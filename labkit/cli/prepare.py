@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
+from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.main import main
 from labkit.datasets import DATASETS, fetch, verify
 from labkit.settings import data_directory
@@ -14,14 +16,22 @@ from labkit.settings import data_directory
 @main.command(
     epilog="""\b
 examples:
-  labkit doctor"""
+  labkit doctor
+  labkit doctor --format json"""
 )
-def doctor() -> None:
+@format_option
+def doctor(file_format: str) -> None:
     """Say what this machine can do, and how to get what is missing."""
     from labkit import doctor
 
     checks = doctor.examine()
-    click.echo(doctor.render(checks))
+    rows = [asdict(check) for check in checks]
+    if file_format == "csv":
+        click.echo(as_csv(rows), nl=False)
+    elif file_format == "json":
+        click.echo(as_json(rows), nl=False)
+    else:
+        click.echo(doctor.render(checks))
     if any(check.ok is False for check in checks):
         raise click.exceptions.Exit(1)
 

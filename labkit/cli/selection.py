@@ -40,10 +40,10 @@ def selected(table: pd.DataFrame, options: dict[str, tuple[str, ...]]) -> pd.Dat
     for name in wanted:
         if name not in table:
             raise LabkitError(f"--{name.replace('_', '-')}: these runs do not say theirs")
-    return matching(table, {name: _values(table[name], texts) for name, texts in wanted.items()})
+    return matching(table, {name: values_of(table[name], texts) for name, texts in wanted.items()})
 
 
-def _values(column: pd.Series, texts: tuple[str, ...]) -> list[Any]:
+def values_of(column: pd.Series, texts: tuple[str, ...]) -> list[Any]:
     """Return what was asked for on the command line as values of a table's column."""
     from labkit.runs.selection import UNSET
 

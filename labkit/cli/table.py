@@ -97,6 +97,11 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     return "\n".join(lines)
 
 
+def rows_of(table: pd.DataFrame) -> list[str]:
+    """Return the lines of any table: a heading, then a line per row."""
+    return _rows([_Column.of(table[name]) for name in table])
+
+
 def _tells(values: pd.Series) -> bool:
     """Return whether a column says more than that there is nothing to say."""
     return values.any() if values.dtype == bool else values.notna().any()

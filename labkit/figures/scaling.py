@@ -12,13 +12,21 @@ from matplotlib.transforms import ScaledTranslation
 
 from labkit import analysis
 from labkit.figures.page import HOLLOW, Figure, Page, canvas, frame
-from labkit.figures.selection import AmbiguousFigure, Split, check_columns, check_known, tables
+from labkit.figures.selection import (
+    OWN,
+    AmbiguousFigure,
+    Split,
+    Tables,
+    check_columns,
+    check_known,
+    lead,
+    tables,
+)
 from labkit.figures.style import Style, style
 from labkit.figures.words import (
     describe,
     describe_missing,
     describe_repeats,
-    name_of,
     titled,
     why_missing,
 )
@@ -39,12 +47,13 @@ Columns = str | Sequence[str] | None
 def throughput(
     results: Any, *, lines: Columns = None, panels: Columns = None, title: str | None = None
 ) -> Figure:
-    """Draw the throughput in batches per second over the number of workers.
+    """Draw the throughput over the number of workers.
 
     Parameters
     ----------
-    results : object or DataFrame
-        What `measure` returned, or a table of trials.
+    results : object, DataFrame or path
+        What `measure` returned, or a table of trials: in batches per second. Or a table of one's
+        own, with the columns workers and throughput, or the path of such a csv file.
     lines, panels : str or sequence of str, optional
         The fields that tell lines apart, beside the framework, and panels. By default whatever
         varies is a line.
@@ -63,8 +72,9 @@ def throughput(
         If there is nothing to draw, a column does not exist, or several configurations would
         share a point.
     """
-    return _points("Throughput", results, RATE, "workers", "batches per second",
-                   lines, panels, title)  # fmt: skip
+    chosen = tables(results)
+    metric, label = rate_of(chosen)
+    return _points("Throughput", chosen, metric, "workers", label, lines, panels, title)
 
 
 def epoch_time(
@@ -115,9 +125,9 @@ def speedup(
     """
     chosen = tables(results)
     trials = chosen.table
-    check_columns(trials, RATE)
+    metric, _ = rate_of(chosen)
     split = Split.of(trials, "workers", lines, panels)
-    summary = analysis.speedups(trials, RATE).rename(columns={"speedup": "mean"})
+    summary = analysis.speedups(trials, metric).rename(columns={"speedup": "mean"})
     by = ["model", "batch_size"]
     with canvas(titled(title, "Speedup", trials, _fixed(by, split)), "workers", "speedup",
                 _titles(split)) as page:  # fmt: skip
@@ -130,15 +140,29 @@ def speedup(
         limit(page, summary, highest=summary["workers"].max())
         page.legend()
         page.notes += describe_repeats(summary[summary["workers"] > 1], "bars", MEANS)
-        page.notes += [*left_out(trials), *_missing(trials, RATE, split), *chosen.notes]
-        alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
-        others = sorted(set(trials["framework"]) - set(alone["framework"]))
-        page.notes += [
-            f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
-            for framework in others
-        ]
+        page.notes += [*left_out(trials), *_missing(trials, metric, split), *chosen.notes]
+        page.notes += without_one(trials, metric)
         page.why = why_no_speedup(trials)
     return page.figure
+
+
+def rate_of(chosen: Tables) -> tuple[str, str]:
+    """Return the column that has the rates, and what they are called."""
+    if OWN in chosen.table:
+        return OWN, f"throughput [{chosen.unit}]" if chosen.unit else "throughput"
+    check_columns(chosen.table, RATE)
+    return RATE, "batches per second"
+
+
+def without_one(trials: pd.DataFrame, metric: str) -> list[str]:
+    """Name the frameworks or series that have no speedup, for want of a rate with one worker."""
+    first = lead(trials)
+    alone = trials[(trials["workers"] == 1) & trials[metric].notna()]
+    return [
+        f"No speedup of {describe({first: value}, [first])}: its rate with one worker is not "
+        "measured."
+        for value in sorted(set(trials[first]) - set(alone[first]))
+    ]
 
 
 def left_out(trials: pd.DataFrame) -> list[str]:
@@ -215,7 +239,7 @@ def limit(page: Page, summary: pd.DataFrame, highest: float = 0.0) -> None:
 
 def _fixed(by: list[str], split: Split) -> list[str]:
     """Return what the title may name: not the single framework that the legend names already."""
-    return ["framework", *by] if len(split.lines) > 1 else by
+    return [lead(split.trials), *by] if len(split.lines) > 1 else by
 
 
 def _titles(split: Split) -> list[str]:
@@ -223,7 +247,7 @@ def _titles(split: Split) -> list[str]:
 
 
 def _missing(trials: pd.DataFrame, metric: str, split: Split) -> list[str]:
-    by = dict.fromkeys(["framework", *split.panels, *split.lines, split.x])
+    by = dict.fromkeys([lead(trials), *split.panels, *split.lines, split.x])
     return describe_missing(trials, trials[metric].isna(), list(by))
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from labkit import analysis
+from labkit import analysis, rates
 from labkit.errors import LabkitError, nearest
 from labkit.runs.selection import SelectionError, in_words, matching
 from labkit.trials.frameworks import FRAMEWORKS
+
+OWN = "throughput"
+"""The column of a table of one's own that has the rates, in whatever unit."""
 
 LENGTHS = ("steps", "epochs", "eval_samples")
 """How long a trial trains and is evaluated: no difference that a figure would show unasked."""
@@ -63,6 +67,11 @@ class Tables:
         Has ``steps`` and ``evals``, DataFrames with a column ``trial``; of more trials, maybe.
     notes : sequence of str
         What a figure of these trials has to say of others.
+
+    Attributes
+    ----------
+    unit : str
+        Of the throughput in a table of one's own, if it says so.
     """
 
     def __init__(
@@ -70,6 +79,7 @@ class Tables:
     ) -> None:
         self.table = table
         self.notes = tuple(notes)
+        self.unit = getattr(source, "unit", "")
         self._source = source
 
     @cached_property
@@ -87,28 +97,39 @@ class Tables:
             raise FigureError(
                 f"a table of trials has no {name}; give the figure what `measure` returned"
             )
+        if isinstance(self._source, rates.Rates):
+            raise FigureError(f"{self._source.name}: a table of throughputs has no {name}")
         table = getattr(self._source, name)
         return table[table["trial"].isin(self.table["trial"])] if len(table) else table
 
 
 def tables(results: Any) -> Tables:
-    """Return what a figure is drawn from: what `measure` returned, or a table of trials.
+    """Return what a figure is drawn from: what `measure` returned, or a table.
 
-    The rows are put in one order, so that a figure does not depend on theirs: not even a mean of
-    floating-point numbers does.
+    Or a table of one's own, or the path of a csv file: see `labkit.rates.read`. The rows are put
+    in one order, so that a figure does not depend on theirs: not even a mean of floating-point
+    numbers does.
 
     Raises
     ------
     FigureError
         If there is no trial.
     """
+    own = isinstance(results, pd.DataFrame) and OWN in results and "trial" not in results
+    if own or isinstance(results, (str, Path)):
+        results = rates.read(results)
     source = None if isinstance(results, pd.DataFrame) else results
     table = results if source is None else source.table
     if table.empty:
         raise FigureError("the table is empty: there is nothing to draw; run the trials first")
-    check_columns(table, "trial", "framework", "workers", "status", "overloaded", "oversubscribed")
+    check_columns(table, "trial", lead(table), "workers", "status", "overloaded", "oversubscribed")
     table = analysis.settled(table.sort_values("trial", ignore_index=True))
     return Tables(table, source, getattr(source, "notes", ()))
+
+
+def lead(table: pd.DataFrame) -> str:
+    """Return the column that always tells lines apart, and by which families are drawn."""
+    return "series" if "series" in table and "framework" not in table else "framework"
 
 
 def select(results: Any, **values: Any) -> Tables:
@@ -228,13 +249,14 @@ class Split:
         varying = [column for column in varying_columns(trials) if column != x]
         free = [column for column in varying if column not in asked["panels"]]
         drawn = asked["lines"] or [column for column in free if column not in LENGTHS]
-        left = [column for column in free if column not in (*drawn, "framework")]
+        first = lead(trials)
+        left = [column for column in free if column not in (*drawn, first)]
         if left:
             values = trials[left[0]].value_counts(dropna=False).index
             raise AmbiguousFigure(left[0], values, "")
         drawn = [name for name in drawn if name not in asked["panels"]]
-        if "framework" not in (*drawn, *asked["panels"]):
-            drawn = ["framework", *drawn]
+        if first not in (*drawn, *asked["panels"]):
+            drawn = [first, *drawn]
         return cls(trials, x, drawn, asked["panels"])
 
     def parts(self) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -121,7 +121,7 @@ def style(configuration: Mapping[str, Any]) -> Style:
         in a figure over workers) are left out.
     """
     values = {name: _plain(value) for name, value in configuration.items()}
-    family = _family(values.pop("framework", None))
+    family = _family(values.pop("framework", None), values.pop("series", None))
     batch, workers = values.pop("batch_size", None), values.pop("workers", None)
     rate = values.pop("learning_rate", None)
     if "model" in values:  # a file is the same model wherever it lies
@@ -152,11 +152,17 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _family(framework: str | None) -> Family:
+def _family(framework: str | None, series: str | None) -> Family:
     known = list(FRAMEWORKS)[: len(FAMILIES)]
-    if framework is None or framework in known:
-        return FAMILIES[known.index(framework) if framework else 0]
-    number = zlib.crc32(framework.encode())
+    name = framework or series
+    if name is None or name in known:
+        return FAMILIES[known.index(name) if name else 0]
+    number = zlib.crc32(name.encode())
+    if not framework:  # beside other series, so all hues are free
+        number, hue = divmod(number, 360)
+        number, lightness = divmod(number, 5)
+        dash, first = divmod(number, len(MARKERS))
+        return Family(hue, 0, 0.06 * (lightness - 2), first, dash % 7)
     hue = OTHER_HUES[number % len(OTHER_HUES)] + number // 8 % 24 - 12
     return Family(hue, 12, 0.0, number // 256 % len(MARKERS), 2 + number // 4096 % 5)
 

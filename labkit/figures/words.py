@@ -36,7 +36,7 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
             words.append(NODES[column][1] if pd.isna(value) else NODES[column][0](value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
-        elif column in ("strategy", "launcher", "dataset", "cpu_model", "versions"):
+        elif column in ("series", "strategy", "launcher", "dataset", "cpu_model", "versions"):
             words.append(str(value))
         else:
             word = {"batch_size": "batch", "learning_rate": "rate"}.get(column, column)

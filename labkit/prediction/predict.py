@@ -62,7 +62,8 @@ def predict(
     ----------
     points : path of a csv file, mapping or DataFrame
         Number of workers and throughput, in any unit: columns ``workers`` and ``throughput``, or
-        one as key and the other as value. At least two.
+        one as key and the other as value. At least two numbers; of repeats the geometric mean
+        counts.
     until : int, optional
         Predict all numbers of workers up to this one; by default four times the most measured.
     workers : iterable of int, optional

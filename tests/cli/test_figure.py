@@ -156,3 +156,53 @@ def test_trials_with_an_evaluation_are_drawn_if_there_are_no_others(
         assert all("--eval-samples 0" in line and "8 more have unset" in line for line in lines)
     drawn = labkit("figure", "6.6", "--eval-samples=unset", f"--output={tmp_path}")
     assert drawn.exit_code == 0 and not drawn.stderr
+
+
+# --- a table of one's own -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("workers,series,throughput\n2,a,20\n4,a,30\n1,b,9\n2,b,17\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["throughput", "speedup"])
+def test_a_table_of_ones_own_is_drawn(labkit, mine, tmp_path, kind):
+    drawn = labkit("figure", kind, "--from", str(mine), "--output", f"{tmp_path}/own.svg")
+    assert drawn.exit_code == 0, drawn.output
+    assert drawn.output.split() == [str(tmp_path / "own.svg")]
+    some = labkit("figure", kind, f"--from={mine}", "--workers", "1", "2", f"--output={tmp_path}")
+    assert some.exit_code == 0, some.output
+    assert (tmp_path / f"figure-{kind}.png").exists()
+
+
+def test_how_a_wide_table_was_understood_is_said(labkit, mine, tmp_path):
+    mine.write_text("workers\tx\ty\n1\t2\t3\n")
+    drawn = labkit("figure", "throughput", f"--from={mine}", f"--output={tmp_path}")
+    assert "mine.csv has no column throughput: x and y are taken for series" in drawn.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("learning-curve",), ["a table of one's own has no more than workers and throughput"]),
+        (("epoch-time", "--reference", "--profile=tiny", "--launcher=kubernetes"),
+         ["--launcher: not with --from", "it gives throughput and speedup",
+          "--profile: not with --from", "--reference: not"]),
+        (("6.3",), ["figure '6.3': a table of one's own"]),
+        (("speedups",), ["did you mean 'speedup'"]),
+        (("speedup", "--workers=2,4"), ["no row with 1 worker", "labkit figure throughput"]),
+        (("throughput", "--workers=3"), ["workers: 3 is in none of the trials, only 1, 2, 4"]),
+        (("throughput", "--framework=mxnet"), ["--framework: these runs do not say theirs"]),
+        (("throughput", "--x=series"), ["--x: throughput is drawn over the number of workers"]),
+        (("throughput", "--panels=serie"), ["did you mean 'series'"]),
+    ],
+)
+def test_what_a_table_of_ones_own_cannot_be_drawn_as(labkit, mine, tmp_path, words, said):
+    refused = labkit("figure", *words, f"--from={mine}", f"--output={tmp_path}/out")
+    assert refused.exit_code == 1, refused.output
+    for piece in said:
+        assert piece in refused.stderr
+    assert not (tmp_path / "out").exists()

@@ -185,10 +185,20 @@ def test_json_and_table_say_the_same(mine):
 
 
 def test_columns_in_any_order_beside_others(mine):
-    path = mine("host, throughput ,workers\na,10,1\nb,19,2\n")
+    path = mine("rack, throughput ,workers\na,10,1\nb,19,2\n")
     assert predict(path, 4) == predict({1: 10, 2: 19}, 4)
     table = pd.DataFrame({"workers": [1, 2], "throughput": [10, 19]})
     assert predict(table, 4) == predict(path, 4)
+
+
+def test_servers_may_come_with_the_workers(mine):
+    path = mine("workers,servers,throughput\n1,1,10\n2,2,20.5\n")
+    assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
+
+
+def test_repeats_count_as_their_geometric_mean(mine):
+    path = mine("workers;repeat;throughput\n1;1;8\n2;1;20,5\n1;2;12,5\n")
+    assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +215,10 @@ def test_columns_in_any_order_beside_others(mine):
         ("workers,throughput\n1,fast\n2,3\n", "line 2: throughput 'fast'"),
         ("workers,throughput\n1,nan\n2,inf\n", "line 3: throughput 'inf'"),
         ("workers,throughput\n1\n2,3\n", "line 2: throughput None"),
-        ("workers,throughput\n1,5\n2,9\n1,6\n", "line 4: workers 1 again"),
+        ("workers,throughput\n1,5\n1,6\n", "1 point; at least 2 are needed"),
+        ("workers,host,throughput\n1,a,5\n2,b,9\n", "host: a, b; points are of one"),
+        ("workers,servers,throughput\n1,1,5\n2,2,9\n2,1,8\n", "servers: 1, 2; points are of"),
+        ("workers,mxnet,tensorflow\n1,5,6\n2,9,8\n", "series: mxnet, tensorflow; points are"),
         ("workers,throughput\n0,x\n2,-1\n", "line 2: workers '0'"),
     ],
 )
@@ -218,9 +231,8 @@ def test_bad_points_are_refused_in_one_line(mine, text, said):
 
 
 def test_all_that_is_wrong_at_once(mine):
-    found = command(mine("workers,throughput\n0,x\n2,-1\n2,4\n")).stderr
-    for said in ("line 2: workers '0'", "line 2: throughput 'x'", "line 3: throughput '-1'",
-                 "line 4: workers 2 again"):  # fmt: skip
+    found = command(mine("workers,throughput\n0,x\n2,-1\n")).stderr
+    for said in ("line 2: workers '0'", "line 2: throughput 'x'", "line 3: throughput '-1'"):
         assert said in found
 
 

@@ -1,0 +1,167 @@
+"""Two sets of measurements, wherever they lie, compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labkit import rates
+from labkit.analysis.compare import LEVEL, compare_tables
+from labkit.analysis.comparison import Comparison
+from labkit.errors import LabkitError, nearest
+from labkit.rates import Rates
+from labkit.runs.selection import in_word, in_words, matching, there
+from labkit.settings import REFERENCE, outputs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BATCHES, SAMPLES = "batches_per_second", "samples_per_second"
+
+UNITS = {BATCHES: "batches/s", SAMPLES: "samples/s"}
+
+
+def compare(
+    before: Any, after: Any = None, *, by: str | None = None, level: float = LEVEL
+) -> Comparison:
+    """Compare two sets of measurements: is the second faster, slower, or is nothing seen?
+
+    Parameters
+    ----------
+    before, after : path, DataFrame or object
+        The path of a csv file with the columns workers and throughput, of a folder of outputs or
+        of a table of trials that was saved; ``"reference"`` for the published run; a DataFrame;
+        or what `measure` or `select` returned.
+    by : str, optional
+        Instead of `after`: the column of the one set that has two values, which are compared.
+    level : float
+        Of confidence, that an interval holds the true ratio.
+
+    Returns
+    -------
+    Comparison
+        Of throughputs: ``.table``, ``.overall``, ``.settings``; shown as a table and a sentence.
+
+    Raises
+    ------
+    LabkitError
+        If a set cannot be read, or does not have two values to compare.
+
+    Examples
+    --------
+    >>> compare("before.csv", "after.csv").overall.verdict  # doctest: +SKIP
+    'no difference seen'
+    """
+    if (after is None) == (by is None):
+        raise LabkitError("compare: give two sets, or one and `by`, a column with two values")
+    if by is None:
+        return compare_sets(read(before, name="before"), read(after, name="after"), level)
+    return compare_values(read(before, by=by), by, level=level)
+
+
+def compare_sets(before: Rates, after: Rates, level: float = LEVEL) -> Comparison:
+    """Compare two sets that have been read."""
+    names = (before.name, after.name)
+    if names[0] == names[1]:
+        names = (f"{names[0]} (before)", f"{names[1]} (after)")
+    found = compare_tables(
+        before.table, after.table, names, units=(_unit(before), _unit(after)), level=level
+    )
+    return replace(found, notes=tuple(dict.fromkeys((*before.notes, *after.notes))))
+
+
+def compare_values(
+    found: Rates, by: str, values: tuple[Any, ...] = (), level: float = LEVEL
+) -> Comparison:
+    """Compare the two values that a column of one set has; in the order given, if any is."""
+    table = found.table
+    if by == "workers":
+        raise LabkitError("by: workers; what more of them bring is a speedup, with a figure")
+    if by not in table:
+        known = [name for name in table if table[name].nunique() == 2]
+        raise LabkitError(
+            f"by: {found.name} has no column {by!r}{nearest(by, list(table))}; with two values: "
+            f"{', '.join(known) or 'none'}"
+        )
+    values = values or tuple(there(table[by]))
+    if len(values) != 2:
+        said = in_words(values) or "no value"
+        raise LabkitError(f"by: {by} has {said} in {found.name}; exactly two can be compared")
+    before, after = (matching(table, {by: [value]}) for value in values)
+    names = tuple(v if isinstance(v, str) else f"{by} {in_word(v)}" for v in values)
+    compared = compare_tables(
+        before, after, names, units=(_unit(found), _unit(found)), by=by, level=level
+    )
+    return replace(compared, notes=found.notes)
+
+
+def read(source: Any, launcher: str = "local", by: str | None = None, name: str = "") -> Rates:
+    """Return a set of measurements, wherever it lies.
+
+    Parameters
+    ----------
+    source : path, DataFrame or object
+        As of `compare`; None for the runs that are kept here.
+    launcher : str
+        Where the trials were run, of a folder of outputs.
+    by : str, optional
+        The column by which is compared: batches of different sizes are compared by samples.
+    name : str
+        What a source is called that has no path.
+    """
+    if source is None:
+        source, name = outputs(), "here"
+        if not source.is_dir():
+            raise LabkitError(f"nothing has been measured in {source} yet")
+    elif isinstance(source, (str, Path)):
+        name = str(source)
+        source = REFERENCE if name == "reference" else Path(source)
+    if isinstance(source, Path):
+        table, notes = _read(source, launcher)
+        if table is None:
+            return rates.read(source)
+    else:
+        table, notes = getattr(source, "table", source), ()
+        if BATCHES not in table and "throughput" in table:
+            return replace(rates.read(table, name), unit=getattr(source, "unit", ""))
+    if table.empty:
+        raise LabkitError(f"{name}: nothing has been measured there ({launcher})")
+    metric = SAMPLES if by == "batch_size" else BATCHES
+    if missing := [column for column in (metric, "workers", "status") if column not in table]:
+        raise LabkitError(f"{name}: no column {', '.join(missing)}; is it another table?")
+    return Rates(name, table.assign(throughput=table[metric]), UNITS[metric], notes)
+
+
+def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ...]]:
+    """Return the table of the trials at a path, and what is left out of it.
+
+    None for a csv file that is not a table of trials.
+    """
+    import pandas as pd
+
+    from labkit.runs.store import Store
+    from labkit.runs.tables import modernise
+
+    if path.is_file():
+        if path.suffix == ".parquet":
+            return modernise(pd.read_parquet(path)), ()
+        with path.open(errors="replace") as file:
+            ours = file.readline().startswith("trial,framework,")
+        return (modernise(pd.read_csv(path)) if ours else None), ()
+    if (path / "trials.parquet").exists():
+        return modernise(pd.read_parquet(path / "trials.parquet")), ()
+    if not path.is_dir():
+        raise LabkitError(
+            f"{path}: no such file or folder; allowed: a csv file with the columns workers and "
+            "throughput, a folder of outputs, or reference"
+        )
+    store = Store(path / "runs" if (path / "runs").is_dir() else path, launcher)
+    unread = len(store.unreadable())
+    runs = "kept run is" if unread == 1 else "kept runs are"
+    note = f"{path}: {unread} {runs} of another version of labkit and cannot be read."
+    return store.results().table, (note,) * bool(unread)
+
+
+def _unit(found: Rates) -> str:
+    return found.unit.lower().replace(" per second", "/s").replace("/sec", "/s").replace(" ", "")
