@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabkitError, nearest
-from labkit.trials import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,10 +20,7 @@ SEPARATORS = (",", ";", "\t")
 REPEATS = ("repeat", "seed")
 """Columns that number repeats."""
 
-SETTINGS = ("series", *(name for name in Trial.model_fields if name not in ("workers", "seed")))
-"""Columns that tell apart what was measured; like `host`, never averaged over."""
-
-KNOWN = ("workers", "throughput", "host", *REPEATS, *SETTINGS)
+NEEDED = ("workers", "throughput")
 
 MOST_PROBLEMS = 10
 """That one error names; the others are counted."""
@@ -55,6 +51,10 @@ class Rates:
     notes: tuple[str, ...] = ()
 
 
+Cells = dict[str, Any]
+"""A row of a table by the names of its columns; beside them ``trial``, where it stands."""
+
+
 def read(source: str | Path | pd.DataFrame, name: str = "") -> Rates:
     """Return the throughputs in a csv file or a DataFrame.
 
@@ -74,21 +74,51 @@ def read(source: str | Path | pd.DataFrame, name: str = "") -> Rates:
     LabkitError
         If the file cannot be read, or for all that is wrong in it, at once.
     """
+    import pandas as pd
+
+    found, unit, notes = rows(source, name)
+    table = pd.DataFrame(found).assign(
+        status="finished", overloaded=False, oversubscribed=False
+    )
+    name = name or (str(source) if isinstance(source, (str, Path)) else "table")
+    return Rates(name, table, unit, notes)
+
+
+def rows(
+    source: str | Path | pd.DataFrame, name: str = ""
+) -> tuple[list[Cells], str, tuple[str, ...]]:
+    """Return the rows that `read` makes a table of, the unit, and notes.
+
+    A file needs no more than the standard library: to predict from one is to start quickly.
+    """
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, stem = name or str(path), path.stem
-        frame, comma = _from_csv(path)
+        header, cells, comma = _from_csv(path)
     else:
-        name = name or "table"
-        stem, frame, comma = name, source.copy(), False
-        frame.index = [f"row {label}" for label in frame.index]
-    return _Reading(name, stem, comma).of(frame)
+        name = stem = name or "table"
+        header, comma = list(map(str, source.columns)), False
+        cells = [
+            (f"row {label}", list(row))
+            for label, row in zip(
+                source.index, source.itertuples(index=False, name=None), strict=True
+            )
+        ]
+    return _Reading(name, stem, comma).of(header, cells)
 
 
-def _from_csv(path: Path) -> tuple[pd.DataFrame, bool]:
-    """Return the cells of a file as text, by their lines, and whether decimals may have commas."""
-    import pandas as pd
+def settings(header: Iterable[str]) -> list[str]:
+    """Return the columns that tell apart what was measured, beside the host."""
+    if not set(header) - {"trial", "series", "host", *NEEDED, *REPEATS}:
+        return [name for name in header if name == "series"]
+    from labkit.trials import Trial
 
+    fields = [name for name in Trial.model_fields if name not in ("workers", "seed")]
+    return [name for name in ("series", *fields) if name in header]
+
+
+def _from_csv(path: Path) -> tuple[list[str], list[tuple[str, list[Any]]], bool]:
+    """Return heading and rows of a file, and whether decimals may have commas."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = list(file)
@@ -97,16 +127,20 @@ def _from_csv(path: Path) -> tuple[pd.DataFrame, bool]:
             SEPARATORS, key=lambda each: len(next(csv.reader([first], delimiter=each), []))
         )
         reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t")
-        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        found = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise LabkitError(f"{path}: cannot be read as a csv file: {error}") from error
-    header = rows[0][1] if rows else []
-    too_long = [f"line {n}: {len(row)} cells" for n, row in rows if len(row) > len(header)]
-    if too_long:
-        _refuse(str(path), [f"{each}, but {len(header)} columns" for each in too_long])
-    cells = [[*(c.strip() for c in row), *[None] * (len(header) - len(row))] for _, row in rows]
-    index = [f"line {n}" for n, _ in rows[1:]]
-    return pd.DataFrame(cells[1:], columns=header, index=index, dtype=object), separator == ";"
+    header = found[0][1] if found else []
+    _refuse(
+        str(path),
+        [f"line {n}: {len(row)} cells, but {len(header)} columns"
+         for n, row in found if len(row) > len(header)],
+    )  # fmt: skip
+    cells = [
+        (f"line {n}", [*(cell.strip() for cell in row), *[None] * (len(header) - len(row))])
+        for n, row in found[1:]
+    ]
+    return header, cells, separator == ";"
 
 
 @dataclass(frozen=True)
@@ -117,72 +151,71 @@ class _Reading:
     stem: str
     comma: bool
 
-    def of(self, frame: pd.DataFrame) -> Rates:
+    def of(
+        self, header: list[str], cells: list[tuple[str, list[Any]]]
+    ) -> tuple[list[Cells], str, tuple[str, ...]]:
         """Return what a table of cells says; refuse it for all that is wrong at once."""
-        unit, frame = _named(frame)
-        twice = frame.columns[frame.columns.duplicated()]
-        if len(twice):
-            _refuse(self.name, [f"column {column!r} twice" for column in dict.fromkeys(twice)])
-        wide = self._wide(frame)
-        if "workers" not in frame or not (wide or "throughput" in frame):
-            raise LabkitError(f"{self.name}: {_missing(frame)}")
-        notes = ()
+        unit, header = _named(header)
+        _refuse(self.name, [f"column {c!r} twice" for c in header if header.count(c) > 1][:1])
+        table = [dict(zip(header, row, strict=True)) | {"trial": i} for i, row in cells]
+        fixed = settings(header)
+        wide = self._wide(header, fixed, table)
+        if "workers" not in header or not (wide or "throughput" in header):
+            raise LabkitError(f"{self.name}: {_missing(header)}")
+        notes: tuple[str, ...] = ()
         if wide:
-            frame = self._long(frame, wide)
+            table = _long(table, wide)
+            fixed = ["series", *fixed]
             series = f"{', '.join(wide[:-1])} and {wide[-1]}"
             where = f"{Path(self.name).name} has no column throughput"
             notes = (f"{where}: {series} are taken for series.",)
-        self._check(frame)
-        return Rates(self.name, self._tidy(frame), unit, notes)
+            header = [name for name in header if name not in wide]
+        self._check(table, fixed, header)
+        return [self._tidy(row, fixed) for row in table], unit, notes
 
-    def _wide(self, frame: pd.DataFrame) -> list[str]:
+    def _wide(self, header: list[str], fixed: list[str], table: list[Cells]) -> list[str]:
         """Return the columns that each are the throughput of a series; none of a long table."""
-        others = [column for column in frame if column not in KNOWN]
-        if {"throughput", "series"} & set(frame) or nearest("throughput", others, MISSPELT):
+        known = {*NEEDED, *fixed, "host", *REPEATS}
+        others = [name for name in header if name not in known]
+        if {"throughput", "series"} & set(header) or nearest("throughput", others, MISSPELT):
             return []
         numbers = all(
-            self._number(cell) > 0 or _is_empty(cell)
-            for column in others for cell in frame[column]
+            self._number(row[name]) > 0 or _is_empty(row[name])
+            for row in table for name in others
         )  # fmt: skip
-        return others if numbers and len(others) > 1 and len(frame) else []
+        return others if numbers and len(others) > 1 and table else []
 
-    def _long(self, frame: pd.DataFrame, wide: list[str]) -> pd.DataFrame:
-        """Return a table with one column of throughput; empty cells were not measured."""
-        same = [column for column in frame if column not in wide]
-        frame = frame.melt(same, wide, "series", "throughput", ignore_index=False)
-        frame = frame[[not _is_empty(cell) for cell in frame["throughput"]]]
-        frame.index = [f"{i}, {s}" for i, s in zip(frame.index, frame["series"], strict=True)]
-        return frame
-
-    def _check(self, frame: pd.DataFrame) -> None:
+    def _check(self, table: list[Cells], fixed: list[str], header: list[str]) -> None:
         problems = []
-        for row in frame[["workers", "throughput"]].itertuples():
-            workers = self._number(row.workers)
+        for row in table:
+            workers = self._number(row["workers"])
             if not (workers >= 1 and workers == int(workers)):
                 problems.append(
-                    f"{row.Index}: workers {row.workers!r}; allowed: whole numbers from 1 on"
+                    f"{row['trial']}: workers {row['workers']!r}; allowed: whole numbers from 1 on"
                 )
-            if not self._number(row.throughput) > 0:
+            if not self._number(row["throughput"]) > 0:
                 problems.append(
-                    f"{row.Index}: throughput {row.throughput!r}; allowed: numbers above 0"
+                    f"{row['trial']}: throughput {row['throughput']!r}; allowed: numbers above 0"
                 )
-        if "series" in frame:
-            problems += [f"{i}: no series" for i, s in frame["series"].items() if _is_empty(s)]
-        _refuse(self.name, problems or _mixed(frame))
+            if _is_empty(row.get("series", "one")):
+                problems.append(f"{row['trial']}: no series")
+        _refuse(self.name, problems or _mixed(table, fixed, header))
 
-    def _tidy(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the table with numbers for texts, as a table of trials has it."""
-        names = [name for name in (*SETTINGS, "host", *REPEATS) if name in frame]
-        tidy = frame[names].apply(lambda column: column.map(self._plain))
-        if "series" in frame:
-            tidy["series"] = frame["series"].map(str)  # also of what is called 1 and 2
-        elif "framework" not in frame:
-            tidy.insert(0, "series", self.stem)
-        tidy["workers"] = [int(self._number(cell)) for cell in frame["workers"]]
-        tidy["throughput"] = [self._number(cell) for cell in frame["throughput"]]
-        tidy.insert(0, "trial", frame.index)
-        tidy = tidy.assign(status="finished", overloaded=False, oversubscribed=False)
-        return tidy.infer_objects().reset_index(drop=True)
+    def _tidy(self, row: Cells, fixed: list[str]) -> Cells:
+        """Return a row with numbers for texts, as a table of trials has it."""
+        tidy = {"trial": row["trial"]}
+        if "series" in row:
+            tidy["series"] = str(row["series"])  # also of what is called 1 and 2
+        elif "framework" not in fixed:
+            tidy["series"] = self.stem
+        tidy |= {
+            name: self._plain(row[name])
+            for name in (*fixed, "host", *REPEATS) if name in row and name != "series"
+        }  # fmt: skip
+        return tidy | {
+            "workers": int(self._number(row["workers"])),
+            "throughput": self._number(row["throughput"]),
+        }
 
     def _number(self, cell: Any) -> float:
         """Return a finite number, NaN for whatever else."""
@@ -202,21 +235,21 @@ class _Reading:
         return int(number) if number == int(number) else number
 
 
-def _named(frame: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Return the unit that the column of throughput names, and known columns by their names."""
+def _named(header: list[str]) -> tuple[str, list[str]]:
+    """Return the unit that the column of throughput names, and the columns by plain names."""
     names, unit = [], ""
-    for name in (str(column).strip() for column in frame.columns):
+    for name in map(str.strip, header):
         with_unit = re.fullmatch(r"throughput\s*[\[(](.+)[\])]", name, re.IGNORECASE)
         if with_unit:
             name, unit = "throughput", with_unit[1].strip()
-        names.append(name.lower() if name.lower() in KNOWN else name)
-    return unit, frame.set_axis(names, axis="columns")
+        plain = {*NEEDED, "series", "host", *REPEATS}
+        names.append(name.lower() if name.lower() in plain else name)
+    return unit, names
 
 
-def _missing(frame: pd.DataFrame) -> str:
+def _missing(header: list[str]) -> str:
     """Say which columns are missing, and what may have been meant."""
-    header = list(frame)
-    missing = [name for name in ("workers", "throughput") if name not in header]
+    missing = [name for name in NEEDED if name not in header]
     said = " and ".join(f"no column {name!r}{nearest(name, header)}" for name in missing)
     return (
         f"{said}; there: {', '.join(header) or 'nothing'}. Needed: workers,throughput, or workers "
@@ -224,28 +257,48 @@ def _missing(frame: pd.DataFrame) -> str:
     )
 
 
-def _mixed(frame: pd.DataFrame) -> list[str]:
+def _long(table: list[Cells], wide: list[str]) -> list[Cells]:
+    """Return rows with one throughput each; empty cells were not measured."""
+    return [
+        {name: cell for name, cell in row.items() if name not in wide}
+        | {"trial": f"{row['trial']}, {series}", "series": series, "throughput": row[series]}
+        for series in wide for row in table if not _is_empty(row[series])
+    ]  # fmt: skip
+
+
+def _mixed(table: list[Cells], fixed: list[str], header: list[str]) -> list[str]:
     """Say in what rows differ that would be taken for repeats and may be none."""
-    by = [name for name in (*SETTINGS, "host", "workers") if name in frame]
-    numbered = [name for name in REPEATS if name in frame]
+    by = [*fixed, *(["host"] if "host" in header else []), "workers"]
+    numbered = [name for name in REPEATS if name in header]
     if numbered:
-        again = frame[frame.duplicated([*by, *numbered])]
-        return [
-            f"{row.name}: repeat {row[numbered[0]]} of {row['workers']} workers again; if another "
-            "column tells them apart, call that series"
-            for _, row in again.iterrows()
-        ]
-    problems = []
-    for column in (name for name in frame if name not in KNOWN):
+        seen: set[tuple[Any, ...]] = set()
+        problems = []
+        for row in table:
+            key = tuple(str(row[name]) for name in (*by, *numbered))
+            if key in seen:
+                problems.append(
+                    f"{row['trial']}: repeat {row[numbered[0]]} of {row['workers']} workers "
+                    "again; if another column tells them apart, call that series"
+                )
+            seen.add(key)
+        return problems
+    return [
+        f"column {name!r} differs between rows of the same workers; call it series if it tells "
+        "what was measured apart, repeat if it numbers repeats, or leave it out"
+        for name in header
         # Such as another batch size; what has a value of its own in each row tells nothing apart.
-        differs = (frame.groupby(by, dropna=False)[column].nunique() > 1).any()
-        recurs = (frame.groupby(column)["workers"].nunique() > 1).any()
-        if differs and recurs:
-            problems.append(
-                f"column {column!r} differs between rows of the same workers; call it series if "
-                "it tells what was measured apart, repeat if it numbers repeats, or leave it out"
-            )
-    return problems
+        if name not in (*by, "throughput")
+        and _several(table, by, name) and _several(table, [name], "workers")
+    ]  # fmt: skip
+
+
+def _several(table: list[Cells], by: list[str], name: str) -> bool:
+    """Return whether rows that agree in some columns differ in another."""
+    found: dict[tuple[str, ...], set[str]] = {}
+    for row in table:
+        if not _is_empty(row[name]):
+            found.setdefault(tuple(str(row[each]) for each in by), set()).add(str(row[name]))
+    return any(len(values) > 1 for values in found.values())
 
 
 def _is_empty(cell: Any) -> bool:

@@ -44,20 +44,24 @@ def read(source: Any) -> Points:
         import pandas as pd
 
         source = pd.DataFrame({"workers": list(source), "throughput": list(source.values())})
-    named = "points" if hasattr(source, "columns") else ""
-    found = rates.read(source, named)
-    by_workers = found.table.groupby("workers")
-    fixed = [name for name in (*rates.SETTINGS, "host") if name in found.table]
-    if "servers" in fixed and (by_workers["servers"].nunique() <= 1).all():
-        fixed.remove("servers")  # so many come with the workers
-    problems = [
-        f"{name}: {', '.join(map(str, values))}; points are of one, so keep its rows alone"
-        for name, values in ((name, found.table[name].unique()) for name in fixed)
-        if len(values) > 1
-    ]
-    means = np.exp(by_workers["throughput"].apply(lambda each: np.log(each).mean()))
-    if not problems and len(means) < 2:
-        problems = [f"{len(means)} point{'s' * (len(means) != 1)}; at least 2 are needed"]
+    named = "points" if hasattr(source, "columns") else str(source)
+    found, _, _ = rates.rows(source, named)
+    repeats: dict[int, list[float]] = {}
+    for row in found:
+        repeats.setdefault(row["workers"], []).append(row["throughput"])
+    header = list(found[0]) if found else []
+    problems = []
+    for name in (*rates.settings(header), *(["host"] if "host" in header else [])):
+        values = list(dict.fromkeys(row[name] for row in found))
+        # So many servers may come with the workers.
+        comes = name == "servers" and len({(r["workers"], r[name]) for r in found}) == len(repeats)
+        if len(values) > 1 and not comes:
+            said = ", ".join(map(str, values))
+            problems.append(f"{name}: {said}; points are of one, so keep its rows alone")
+    if not problems and len(repeats) < 2:
+        problems = [f"{len(repeats)} point{'s' * (len(repeats) != 1)}; at least 2 are needed"]
     if problems:
-        raise LabkitError(f"{found.name}: {'; '.join(problems)}")
-    return Points(means.index.to_numpy(float), means.to_numpy(float))
+        raise LabkitError(f"{named}: {'; '.join(problems)}")
+    workers = sorted(repeats)
+    means = [np.exp(np.log(repeats[n]).mean()) for n in workers]
+    return Points(np.array(workers, float), np.array(means, float))
