@@ -252,15 +252,3 @@ def test_all_that_is_wrong_is_said_at_once():
         System(LENET_STEP, workers=0, slowdown=0)
     with pytest.raises(LabkitError, match="steps: 1"):
         simulate(System(LENET_STEP), steps=1)
-
-
-# --- time ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spread", [1, 2])
-def test_fifty_workers_are_simulated_while_one_waits(spread):
-    """Two seconds on a quiet core; a busy machine's other work is not counted."""
-    system = mxnet(50, replace(LENET_STEP, compute_cv=0.1), slowdown=10, slowdown_spread=spread)
-    begin = time.process_time()
-    simulate(system, steps=200)
-    assert time.process_time() - begin < 2
