@@ -1,6 +1,5 @@
 """Simulated trials: laws they keep, limits they reach, placements, systems that cannot be."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
