@@ -196,7 +196,7 @@ def test_how_a_wide_table_was_understood_is_said(labkit, mine, tmp_path):
         (("speedup", "--workers=2,4"), ["no row with 1 worker", "labkit figure throughput"]),
         (("throughput", "--workers=3"), ["workers: 3 is in none of the trials, only 1, 2, 4"]),
         (("throughput", "--framework=mxnet"), ["--framework: these runs do not say theirs"]),
-        (("throughput", "--x=series"), ["--x: throughput is drawn over the number of workers"]),
+        (("throughput", "--x=series"), ["--x: figure throughput has no such option"]),
         (("throughput", "--panels=serie"), ["did you mean 'series'"]),
     ],
 )
