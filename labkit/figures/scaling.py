@@ -17,6 +17,7 @@ from labkit.figures.words import (
     describe,
     describe_missing,
     describe_repeats,
+    describe_reported,
     name_of,
     titled,
     why_missing,
@@ -62,8 +63,17 @@ def throughput(
         If there is nothing to draw, a column does not exist, or several configurations would
         share a point.
     """
-    return _points("Throughput", results, RATE, "workers", "batches per second",
+    rate = _known_rate(tables(results).table)
+    return _points("Throughput", results, rate, "workers", rate.replace("_", " "),
                    lines, panels, title)  # fmt: skip
+
+
+def _known_rate(trials: pd.DataFrame) -> str:
+    """Return the rate that is known: samples, where no script says how many a batch has."""
+    samples = "samples_per_second"
+    if RATE in trials and trials[RATE].isna().all() and samples in trials:
+        return samples if trials[samples].notna().any() else RATE
+    return RATE
 
 
 def epoch_time(
@@ -115,8 +125,9 @@ def speedup(
     chosen = tables(results)
     trials = chosen.table
     check_columns(trials, RATE)
+    rate = _known_rate(trials)
     split = Split.of(trials, "workers", lines, panels)
-    summary = analysis.speedups(trials, RATE).rename(columns={"speedup": "mean"})
+    summary = analysis.speedups(trials, rate).rename(columns={"speedup": "mean"})
     by = ["model", "batch_size"]
     with canvas(titled(title, "Speedup", trials, _fixed(by, split)), "workers", "speedup",
                 _titles(split)) as page:  # fmt: skip
@@ -129,8 +140,9 @@ def speedup(
         limit(page, summary, highest=summary["workers"].max())
         page.legend()
         page.notes += describe_repeats(summary[summary["workers"] > 1], "bars", MEANS)
-        page.notes += [*left_out(trials), *_missing(trials, RATE, split), *chosen.notes]
-        alone = trials[(trials["workers"] == 1) & trials[RATE].notna()]
+        page.notes += [*left_out(trials), *_missing(trials, rate, split)]
+        page.notes += [*describe_reported(trials), *chosen.notes]
+        alone = trials[(trials["workers"] == 1) & trials[rate].notna()]
         others = sorted(set(trials["framework"]) - set(alone["framework"]))
         page.notes += [
             f"No speedup of {name_of(framework)}: its rate with one worker is not measured."
@@ -200,7 +212,8 @@ def _points(
             page.notes.append(
                 "Oversubscribed points say nothing about scaling: no line joins them."
             )
-        page.notes += [*_missing(trials, metric, split), *chosen.notes]
+        page.notes += [*_missing(trials, metric, split)]
+        page.notes += [*describe_reported(trials), *chosen.notes]
     return page.figure
 
 

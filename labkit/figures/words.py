@@ -78,6 +78,14 @@ def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> 
     return [f"{means} of n = {n} repeats; {what}: 95 % intervals{none}."]
 
 
+def describe_reported(trials: pd.DataFrame) -> list[str]:
+    """Name the scripts whose rates are their own words."""
+    if "reported" not in trials:
+        return []
+    names = sorted(map(name_of, trials.loc[trials["reported"].astype(bool), "model"].unique()))
+    return [f"Not measured, but reported by the script: {', '.join(names)}."] if names else []
+
+
 def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> list[str]:
     """Name what is missing in the figure, and why; values of the last column in one list."""
     *head, last = by
