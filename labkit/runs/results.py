@@ -63,6 +63,8 @@ class Results:
         judged = [{None: "not judged"}.get(value, value) for value in self.table["overloaded"]]
         table = self.table.assign(overloaded=judged)
         shown = [name for name in SHOWN if table[name].notna().any()]
+        if not table["reported"].any():
+            shown.remove("reported")
         return table[[*(differ or fields[:2]), "seed", *shown]]
 
     def __repr__(self) -> str:
