@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "LabkitError": "labkit.errors",
     "Results": "labkit.runs",
+    "ScriptTrial": "labkit.trials",
     "Sweep": "labkit.trials",
     "Trial": "labkit.trials",
     "breakdown": "labkit.figures",
@@ -23,6 +24,7 @@ _MODULES = {
     "learning_curve": "labkit.figures",
     "measure": "labkit.campaign",
     "predict": "labkit.prediction",
+    "report": "labkit.report",
     "samples": "labkit.datasets",
     "select": "labkit.figures",
     "show": "labkit.book.show",

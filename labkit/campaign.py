@@ -125,8 +125,10 @@ def measure(
                 missing = _in_rounds(trials, (trial for trial in due if trial not in known))
                 if missing:
                     if launcher == "local":  # elsewhere the image has them
-                        for dataset in sorted({trial.dataset for trial in missing}):
+                        for dataset in sorted({n for trial in missing for n in trial.datasets}):
                             datasets.verify(dataset)
+                        for runtime in {trial.runtime: None for trial in missing}:
+                            provenance.check(runtime)
                     runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
                     progress.plan(missing)
                     attempted += len(missing)
@@ -186,6 +188,10 @@ def _check(
     deadline: float,
 ) -> None:
     check_launcher(launcher)
+    for trial in sweep:
+        if trial.LAUNCHERS and launcher not in trial.LAUNCHERS:
+            allowed = ", ".join(trial.LAUNCHERS)
+            raise TrialError(f"launcher: {launcher!r} cannot run {trial!r}; allowed: {allowed}")
     if precision is not None and not 0 < precision < math.inf:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:

@@ -11,20 +11,22 @@ from typing import Any
 
 import psutil
 
+from labkit.errors import LabkitError
 from labkit.replicas import cores
 from labkit.settings import REPOSITORY
-from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.frameworks import Framework
 
 _VERSIONS = """
 import json, platform, sys
 from importlib import metadata
 
 versions = {"python": platform.python_version()}
-for name, package in json.loads(sys.argv[1]).items():
-    try:
-        versions[name] = metadata.version(package)
-    except metadata.PackageNotFoundError:
-        pass
+for name, packages in json.loads(sys.argv[1]).items():
+    for package in packages:
+        try:
+            versions.setdefault(name, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            pass
 print(json.dumps(versions))
 """
 
@@ -42,13 +44,12 @@ def machine() -> dict[str, Any]:
 
 
 @functools.cache
-def versions(framework: str) -> dict[str, str]:
+def versions(row: Framework) -> dict[str, str]:
     """Return what a framework's replicas would run on here: of Python, numpy and the framework.
 
     It is asked of the environment, without an import; what cannot be found out is left out.
     """
-    row = FRAMEWORKS[framework]
-    packages = {"numpy": "numpy", row.name: row.package or row.name}
+    packages = {"numpy": ["numpy"], row.name: [*filter(None, [row.package]), row.name]}
     try:
         told = subprocess.run(
             [row.python, "-c", _VERSIONS, json.dumps(packages)],
@@ -57,6 +58,36 @@ def versions(framework: str) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError):
         return {}
     return json.loads(told.stdout)
+
+
+_IMPORTABLE = """
+import importlib.util, sys
+
+print(*[name for name in sys.argv[1:] if importlib.util.find_spec(name) is None])
+"""
+
+
+@functools.cache
+def check(row: Framework) -> None:
+    """Make sure that a framework is there, for the interpreter that its replicas run on.
+
+    Raises
+    ------
+    LabkitError
+        If it is not, or if there is no such interpreter.
+    """
+    try:
+        told = subprocess.run(
+            [row.python, "-c", _IMPORTABLE, *row.modules],
+            capture_output=True, text=True, check=True, timeout=30,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LabkitError(f"{row.python}: cannot be run as Python: {error}") from None
+    if missing := told.stdout.split():
+        raise LabkitError(
+            f"{row.python} has no module {', '.join(missing)}, which {row.title} needs; --python "
+            "names another interpreter for a script"
+        )
 
 
 @functools.cache

@@ -62,6 +62,7 @@ def trials(
                 "cores": cores,
                 "oversubscribed": w > cores,
                 "overloaded": False,
+                "reported": False,
             }
         )
     return pd.DataFrame(rows)

@@ -35,12 +35,12 @@ def configuration(table: pd.DataFrame) -> list[str]:
     """Return the columns of a table of trials that tell configurations, not repeats, apart.
 
     These are all fields of a trial but its seed, the series in a table of one's own, where and
-    with what it was run, and whether its workers had to share cores: what differs in any of them
-    is never averaged.
+    with what it was run, whether its workers had to share cores, and whether its rate is one that
+    a script reported: what differs in any of them is never averaged.
     """
-    from labkit.trials import Trial
+    from labkit.trials import FIELDS
 
-    fields = ("series", *Trial.model_fields, "launcher", *CIRCUMSTANCES, "oversubscribed")
+    fields = ("series", *FIELDS, "launcher", *CIRCUMSTANCES, "oversubscribed", "reported")
     return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]
 
 

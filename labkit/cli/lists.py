@@ -19,9 +19,12 @@ class ListCommand(click.Command):
             if isinstance(param, click.Option) and param.multiple
             for name in param.opts
         }
+        # What stands behind -- is for somebody else, as it is.
+        end = args.index("--") if "--" in args else len(args)
+        args, behind = args[:end], args[end:]
         # What stands alone is an argument first, if the command takes any; one that may be left
         # out leaves a list what fits into it.
-        taken = [param for param in self.params if isinstance(param, click.Argument)]
+        taken = [p for p in self.params if isinstance(p, click.Argument) and p.nargs == 1]
         arguments, needed = len(taken), any(param.required for param in taken)
         spread: list[str] = []
         option, value_missing = "", False
@@ -42,7 +45,7 @@ class ListCommand(click.Command):
                 spread.append(word)
         if value_missing:
             spread.append(option)  # click says what is missing
-        return super().parse_args(ctx, spread)
+        return super().parse_args(ctx, spread + behind)
 
     def _fits(self, option: str, word: str) -> bool:
         """Return whether a word can be a value of an option."""

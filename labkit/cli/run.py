@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from typing import Any
 
 import click
@@ -28,9 +29,25 @@ examples:
   labkit run --framework mxnet --model lenet5 --workers 1 10 20 --slowdown 20 \\
       --batch-size 128 --learning-rate 0.025 --steps 20 --eval-samples 0
   labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
-      --learning-rate 0.1 --epochs 1 --launcher kubernetes""",
+      --learning-rate 0.1 --epochs 1 --launcher kubernetes
+  labkit run --script train.py --framework mxnet --workers 1 2 -- --batch-size 128
+  labkit run --script train.py --framework tensorflow --workers 2 --servers 1 -- \\
+      --ps_hosts={ps_hosts} --worker_hosts={worker_hosts} \\
+      --job_name={job_name} --task_index={task_index}
+  labkit run --script train.py --framework torch --python /usr/bin/python3 --workers 2 \\
+      --pattern 'speed (?P<samples>[0-9.]+)'""",
 )
 @sweep_options
+@click.option(
+    "--script", metavar="FILE", help="A training script of your own, instead of --model."
+)
+@click.option("--python", metavar="FILE", help="The interpreter of --script.")
+@click.option(
+    "--pattern", metavar="REGEX",
+    help="What rates look like that --script prints, with a group named samples or steps around "
+    "the number per second; usual phrases, such as 123.4 images/sec, are known without.",
+)
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
 @click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")
 @launcher_option("Where to run it.")
 @deadline_option
@@ -42,14 +59,29 @@ def run(
     force: bool,
     quiet: bool,
     repeats: int,
+    script: str | None,
+    python: str | None,
+    pattern: str | None,
+    arguments: tuple[str, ...],
     **values: tuple[Any, ...],
 ) -> None:
     """Run a trial and say how it went, or a sweep of trials.
 
     An option with several values makes a trial for each of them; several such options, one for
-    each combination.
+    each combination. With --script, what stands behind -- is what the script finds on its command
+    line.
     """
-    sweep = Sweep.grid(repeats, **{name: list(given) for name, given in values.items() if given})
+    given = {name: list(found) for name, found in values.items() if found}
+    own = {"python": python, "pattern": pattern, "arguments": shlex.join(arguments)}
+    own = {name: value for name, value in own.items() if value}
+    if script:
+        own["script"] = script
+    elif own:
+        raise click.UsageError(
+            f"{', '.join(f'{name} {value}' for name, value in own.items())}: only of a --script, "
+            "with its own arguments behind --"
+        )
+    sweep = Sweep.grid(repeats, **given, **own)
     from labkit.campaign import measure
     from labkit.runs import Store
 
@@ -103,11 +135,23 @@ def summary(row: Any, evals: Any) -> str:
         if row.overloaded is None:
             shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
+        if row.reported:
+            trained = "the script printed rates" if alone else "all workers' scripts printed rates"
+        rates = {"batches": (row.batches_per_second, 2), "samples": (row.samples_per_second, 0)}
+        said = [
+            f"{rate:.{digits}f} {unit}/s" if math.isfinite(rate)
+            else f"{unit}/s unknown without --batch-size"
+            for unit, (rate, digits) in rates.items()
+        ]  # fmt: skip
         lines.append(
-            f"throughput {row.batches_per_second:.2f} batches/s, "
-            f"{row.samples_per_second:.0f} samples/s, over the {row.window_s:.1f} s in which "
+            f"throughput {', '.join(said)}, over the {row.window_s:.1f} s in which "
             f"{trained}{shared}"
         )
+        if row.reported:
+            lines.append(
+                "           as the script reports it; whether its workers began together, and "
+                "what a step of it costs, is unknown"
+            )
         spread = [f"{row.imbalance:.1%} between workers (imbalance)"] * (not alone)
         if math.isfinite(row.variation):
             spread.append(f"{row.variation:.1%} over time (coefficient of variation)")
@@ -118,17 +162,20 @@ def summary(row: Any, evals: Any) -> str:
             f"slow nodes computing takes {row.slowdown:g} times the {row.compute_ms:.1f} ms of a "
             f"core here; {row.late_share:.1%} late, machine {row.idle_share:.0%} idle"
         )
-    lines += [
-        f"CPU time   {row.cpu_ms_per_step:.1f} ms per step{'' if alone else ' and worker'}",
-        f"start-up   {row.startup_s:.1f} s until "
-        + ("the worker was ready" if alone else f"all {row.workers} workers were ready"),
+    if not row.reported:
+        lines += [
+            f"CPU time   {row.cpu_ms_per_step:.1f} ms per step{'' if alone else ' and worker'}",
+            f"start-up   {row.startup_s:.1f} s until "
+            + ("the worker was ready" if alone else f"all {row.workers} workers were ready"),
+        ]
+    lines.append(
         f"memory     {row.peak_memory_mb:.0f} MiB at most"
-        + ("" if alone else " in any of the workers"),
-    ]
+        + ("" if alone else " in any of the workers")
+    )
     for event in evals.itertuples():
         unit, things = (" %", "images") if event.metric == "accuracy" else ("", "words")
-        lines.append(
-            f"test       {event.metric} {event.value:.2f}{unit} after {event.steps} steps, "
-            f"inference at {event.samples / event.seconds:.0f} {things}/s"
-        )
+        line = f"test       {event.metric} {event.value:.2f}{unit} after {event.steps} steps"
+        if event.seconds and math.isfinite(event.seconds):  # a script does not say
+            line += f", inference at {event.samples / event.seconds:.0f} {things}/s"
+        lines.append(line)
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import click
 
 from labkit.analysis.scaling import CIRCUMSTANCES
 from labkit.errors import LabkitError
-from labkit.trials import Trial
+from labkit.trials import FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def selection_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add an option for each column that tells trials apart: the values that are meant."""
-    for name in reversed((*Trial.model_fields, *CIRCUMSTANCES)):
+    for name in reversed((*FIELDS, *CIRCUMSTANCES)):
         command = click.option(
             f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE...",
             help="Only trials with one of these values.",

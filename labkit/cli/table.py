@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from labkit.trials import Trial
+from labkit.trials import FIELDS, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,7 @@ ALWAYS = ("framework", "model", "workers", "batch_size", "learning_rate", "epoch
 MARKS = {
     "*": "oversubscribed (more that needs a core than there are cores): no scaling",
     "?": "too short to tell whether other programs held it up",
+    "'": "as the script itself reports it",
 }
 """Behind rates, and what they mean."""
 
@@ -60,7 +61,7 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     if name == "trials":
         table = table.assign(batches_per_second=[_rate(row) for row in table.to_dict("records")])
     found = [column for column in FOUND[name] if column in table and _tells(table[column])]
-    fields = [field for field in Trial.model_fields if field in table and field not in found]
+    fields = [field for field in FIELDS if field in table and field not in found]
     varying = [field for field in fields if table[field].nunique(dropna=False) > 1]
     varying = [field for field in varying if not _follows(table, field, varying)]
     same = [field for field in fields if table[field].nunique(dropna=False) == 1]
@@ -88,7 +89,7 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
     lines += [
         f"{mark} {meaning}"
         for mark, meaning in MARKS.items()
-        if any(cell.endswith(mark) for cell in rates)
+        if any(mark in cell for cell in rates)
     ]
     if left_out:
         lines.append(f"No room for {', '.join(left_out)}; --format csv has every column.")
@@ -114,7 +115,11 @@ def _rate(row: dict[str, Any]) -> str:
     if row["overloaded"]:
         return "overloaded"
     mark = "*" if row["oversubscribed"] else "?" if row["overloaded"] is None else ""
-    return _cell(row["batches_per_second"]) + mark
+    rate = _cell(row["batches_per_second"])
+    if row.get("reported"):
+        unknown = rate == "-"  # without a batch size
+        rate = (_cell(row["samples_per_second"]) + " samples" if unknown else rate) + "'"
+    return rate + mark
 
 
 def _rank(column: str, found: list[str]) -> int:
@@ -129,7 +134,9 @@ def _is_said(field: str, value: str) -> bool:
 
     if field in ALWAYS:
         return value != UNSET
-    known = Trial.model_fields[field]
+    known = Trial.model_fields.get(field)
+    if known is None:  # of a script alone
+        return value not in (UNSET, "")
     return not known.is_required() and value not in (UNSET, str(known.default))
 
 

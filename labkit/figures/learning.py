@@ -71,7 +71,8 @@ def learning_curve(
     if len(steps):
         check_columns(steps, "trial", "worker", "steps", "accuracy", x)
     split = Split.of(trials, None, lines, panels)
-    reported = set(steps.loc[steps["accuracy"].notna(), "trial"]) if len(steps) else set()
+    known = steps[["accuracy", x]].notna().all(axis="columns") if len(steps) else None
+    reported = set(steps.loc[known, "trial"]) if len(steps) else set()
     lost = (trials["status"] != "finished") | ~trials["trial"].isin(reported)
     if x == "t":  # Updates and samples are counted rightly even on an overloaded machine.
         lost |= trials["overloaded"].astype(bool)

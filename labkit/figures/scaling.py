@@ -27,11 +27,13 @@ from labkit.figures.words import (
     describe,
     describe_missing,
     describe_repeats,
+    describe_reported,
     titled,
     why_missing,
 )
 
 RATE = "batches_per_second"
+SAMPLES = "samples_per_second"
 
 ASIDE = 3
 """Points (1/72 inch) between two lines at one x."""
@@ -140,7 +142,8 @@ def speedup(
         limit(page, summary, highest=summary["workers"].max())
         page.legend()
         page.notes += describe_repeats(summary[summary["workers"] > 1], "bars", MEANS)
-        page.notes += [*left_out(trials), *_missing(trials, metric, split), *chosen.notes]
+        page.notes += [*left_out(trials), *_missing(trials, metric, split)]
+        page.notes += [*describe_reported(trials), *chosen.notes]
         page.notes += without_one(trials, metric)
         page.why = why_no_speedup(trials)
     return page.figure
@@ -148,9 +151,12 @@ def speedup(
 
 def rate_of(chosen: Tables) -> tuple[str, str]:
     """Return the column that has the rates, and what they are called."""
-    if OWN in chosen.table:
+    trials = chosen.table
+    if OWN in trials:
         return OWN, f"throughput [{chosen.unit}]" if chosen.unit else "throughput"
-    check_columns(chosen.table, RATE)
+    check_columns(trials, RATE)
+    if trials[RATE].isna().all() and SAMPLES in trials and trials[SAMPLES].notna().any():
+        return SAMPLES, "samples per second"  # of a script that does not say its batch size
     return RATE, "batches per second"
 
 
@@ -225,7 +231,8 @@ def _points(
             page.notes.append(
                 "Oversubscribed points say nothing about scaling: no line joins them."
             )
-        page.notes += [*_missing(trials, metric, split), *chosen.notes]
+        page.notes += [*_missing(trials, metric, split)]
+        page.notes += [*describe_reported(trials), *chosen.notes]
     return page.figure
 
 

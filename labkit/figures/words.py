@@ -47,6 +47,8 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
 def describe_fixed(trials: pd.DataFrame, columns: list[str]) -> list[str]:
     """Return what is the same in all trials, for a title."""
     columns = [c for c in columns if c in trials and trials[c].nunique(dropna=False) == 1]
+    if "batch_size" in columns and trials["batch_size"].isna().all():  # a script's, unknown
+        columns.remove("batch_size")
     return [describe(trials.iloc[0], [column]) for column in columns]
 
 
@@ -76,6 +78,14 @@ def describe_repeats(summary: pd.DataFrame, what: str, means: str = "Means") -> 
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     none = "; none where n = 1" if counts[0] == 1 else ""
     return [f"{means} of n = {n} repeats; {what}: 95 % intervals{none}."]
+
+
+def describe_reported(trials: pd.DataFrame) -> list[str]:
+    """Name the scripts whose rates are their own words."""
+    if "reported" not in trials:
+        return []
+    names = sorted(map(name_of, trials.loc[trials["reported"].astype(bool), "model"].unique()))
+    return [f"Not measured, but reported by the script: {', '.join(names)}."] if names else []
 
 
 def describe_missing(trials: pd.DataFrame, lost: pd.Series, by: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
 from labkit.replicas.events import Computed, Event
 from labkit.runs.circumstances import digest
 from labkit.trials import Trial
+from labkit.trials.frameworks import Framework
 
 TARGETS = 4000
 """That a calibration has judged, at least: some seconds with either model."""
@@ -87,7 +88,7 @@ class Calibrations:
         not hold beyond.
     """
 
-    def __init__(self, circumstances: Callable[[str], dict[str, Any]]) -> None:
+    def __init__(self, circumstances: Callable[[Framework], dict[str, Any]]) -> None:
         self._circumstances = circumstances
         self._home = settings.outputs() / "calibrations"
         self._lock = threading.Lock()  # trials that run at once wait for the same calibration
@@ -129,7 +130,7 @@ class Calibrations:
     def _of(self, trial: Trial, run: RunTrial, directory: Path, on_event: OnEvent) -> Calibration:
         """Return the calibration for a trial, measured now if it is the first of its kind."""
         alone = alone_of(trial)
-        where = digest(self._circumstances(trial.framework))
+        where = digest(self._circumstances(trial.runtime))
         kept = self._home / f"{alone.name}-{where}.json"
         if kept.exists():
             return _read(kept)

@@ -12,7 +12,7 @@ from labkit.trials.nodes import slowdowns
 
 def arguments(
     trial: Trial,
-    model: Path | str,
+    file: Path | str,
     data_directory: Path | str,
     deadline: float,
     compute: float | None = None,
@@ -22,8 +22,8 @@ def arguments(
     Parameters
     ----------
     trial : Trial
-    model : Path or str
-        Where they find the model's file, or its name.
+    file : Path or str
+        Where they find the model's file, or the script.
     data_directory : Path or str
         Where they find the data sets.
     deadline : float
@@ -31,12 +31,11 @@ def arguments(
     compute : float, optional
         Seconds that a gradient takes on a quiet core, for a trial with a slowdown.
     """
-    values = trial.model_dump(
-        exclude_none=True,
-        exclude={"framework", "workers", "servers", "slowdown", "slowdown_spread"},
-    )
-    values["model"] = model
-    line = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+    line = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, given in trial.options(file).items()
+        for value in (given if isinstance(given, list) else [given])
+    ]
     line += [f"--compute={compute}"] if compute else []
     return [
         *line, f"--trial={trial.identity}", f"--data={data_directory}",

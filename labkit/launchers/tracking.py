@@ -7,7 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.launchers.protocol import TrialDiverged, TrialFailed
-from labkit.replicas.events import Barrier, End, Error, Evaluation, Event, Ready, Start, Step
+from labkit.replicas.events import (
+    Barrier,
+    End,
+    Error,
+    Evaluation,
+    Event,
+    Rate,
+    Ready,
+    Start,
+    Step,
+)
 from labkit.trials import Trial
 
 PHASES: dict[type[Event] | None, str] = {
@@ -16,6 +26,7 @@ PHASES: dict[type[Event] | None, str] = {
     Ready: "at the barrier",
     Barrier: "while training",
     Step: "while training",
+    Rate: "while training",
     Evaluation: "while training",
     End: "at the end",
 }

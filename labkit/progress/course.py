@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from labkit.launchers.protocol import Notice, Pods, Retrying, Submitted, Waiting
-from labkit.replicas.events import Barrier, Evaluation, Event, Step
+from labkit.replicas.events import Barrier, Evaluation, Event, Rate, Step
 from labkit.trials import Trial
 
 DONE, REUSED = "done", "run by another sweep meanwhile"
@@ -15,7 +15,12 @@ DONE, REUSED = "done", "run by another sweep meanwhile"
 
 
 def work(trial: Trial) -> int:
-    """Return the samples that all workers of a trial will train on, together."""
+    """Return the samples that all workers of a trial will train on, together.
+
+    Nobody knows those of a script: it is one piece of work, done when it has ended.
+    """
+    if trial.total_steps is None:
+        return 1
     return trial.total_steps * trial.workers * trial.batch_size
 
 
@@ -113,21 +118,26 @@ class TrialCourse:
                 self._barriers[event.index] = event.t
             case Step():
                 self._step(event)
+            case Rate():
+                self.state = f"prints {event.rate:.4g} {event.unit}/s"
             case Evaluation():
                 self.state = f"test {event.metric} {event.value:.4g}"
 
     def _step(self, event: Step) -> None:
-        self._samples[event.index] = event.samples
+        if self.trial.total_steps is not None:
+            self._samples[event.index] = event.samples
         if event.index in self._barriers:
             seconds = event.t - self._barriers[event.index]
             self.rates[event.index] = event.samples / max(seconds, 1e-3)
         trial = self.trial
-        end = event.steps == trial.total_steps or event.steps % trial.steps_per_epoch == 0
-        if end and event.index == 0 and trial.eval_samples != 0:
+        judges = bool(trial.evaluations) and event.index == 0
+        ends = judges and event.steps % trial.steps_per_epoch == 0
+        if ends or (judges and event.steps == trial.total_steps):
             self.state = f"step {event.steps}, evaluating on the test set"
             return
-        quality = "" if event.accuracy is None else f", accuracy {event.accuracy:.3g}"
-        self.state = f"step {event.steps}, loss {event.loss:.3g}{quality}"
+        numbers = {"loss": event.loss, "accuracy": event.accuracy}
+        said = [f"{name} {value:.3g}" for name, value in numbers.items() if value is not None]
+        self.state = ", ".join([f"step {event.steps}", *said])
 
 
 class Course:

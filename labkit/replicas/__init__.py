@@ -12,13 +12,27 @@ HERE = Path(__file__).parent
 SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.py", "loop.py")
 """What all trainers import."""
 
+SCRIPTED = (
+    "events.py", "account.py", "environments.py", "meeting.py", "rates.py", "../report.py",
+)  # fmt: skip
+"""What makes events of a script's reports."""
 
-def checksum(trainer):
+
+def checksum(trainer, shared=SHARED):
     """Return the SHA-256 of a trainer and of all that it shares with others.
 
     A trainer calls it when it is imported, so that it can say later what code it runs.
     """
     digest = hashlib.sha256()
-    for path in [HERE / name for name in SHARED] + [Path(trainer)]:
+    for path in [HERE / name for name in shared] + [Path(trainer)]:
         digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def sum_of(contents):
+    """Return the SHA-256 over the checksums of some files, of which the contents are given."""
+    digest = hashlib.sha256()
+    for name in sorted(contents):
+        content = hashlib.sha256(contents[name]).hexdigest()
+        digest.update(f"{content}  {name}\n".encode())
     return digest.hexdigest()

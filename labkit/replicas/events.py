@@ -12,7 +12,7 @@ import resource
 import time
 import traceback
 from dataclasses import asdict, dataclass, fields
-from typing import ClassVar, Dict, Iterable, List, Optional, Union
+from typing import ClassVar, Dict, Optional, Union
 
 PREFIX = "@labkit "
 
@@ -115,18 +115,39 @@ class Step(Event):
     ----------
     steps, samples : int
         Taken and trained on so far.
-    loss : float
-        Mean since the last of these events, in nats per target.
+    loss : float or None
+        Mean since the last of these events, in nats per target; a script may leave it out.
     accuracy : float or None
         Likewise in percent, of models that are judged by it.
+    metrics : dict of str to float, or None
+        Means of what else a script says of its steps.
     """
 
     kind: ClassVar[str] = "step"
 
     steps: int
     samples: int
-    loss: float
+    loss: Optional[float] = None
     accuracy: Optional[float] = None
+    metrics: Optional[Dict[str, float]] = None
+
+
+@dataclass(frozen=True)
+class Rate(Event):
+    """A worker's script has printed how fast it is: nothing that labkit has measured.
+
+    Attributes
+    ----------
+    rate : float
+        Per second.
+    unit : str
+        Of what: ``samples`` or ``steps``.
+    """
+
+    kind: ClassVar[str] = "rate"
+
+    rate: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -140,12 +161,14 @@ class Evaluation(Event):
     metric : str
     value : float
         Of the metric; a perplexity may be infinite.
-    loss : float
-        Mean, in nats per target.
-    samples : int
-        Targets judged.
-    seconds, pause : float
-        Of inference alone, and in all since the worker's last step.
+    loss : float or None
+        Mean, in nats per target; None of a script.
+    samples : int or None
+        Targets judged; None of a script.
+    seconds : float or None
+        Of inference alone; None of a script.
+    pause : float
+        Seconds in all since the worker's last step.
     """
 
     kind: ClassVar[str] = "eval"
@@ -153,10 +176,10 @@ class Evaluation(Event):
     steps: int
     metric: str
     value: float
-    loss: float
-    samples: int
-    seconds: float
     pause: float
+    loss: Optional[float] = None
+    samples: Optional[int] = None
+    seconds: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -218,9 +241,12 @@ class Error(Event):
     traceback: str
 
 
-KINDS = {c.kind: c for c in (Start, Ready, Barrier, Step, Evaluation, Computed, End, Error)}
+KINDS = {
+    c.kind: c for c in (Start, Ready, Barrier, Step, Rate, Evaluation, Computed, End, Error)
+}
 
-_TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict}
+_TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict, Dict[str, float]: dict}
+_OPTIONAL = {Optional[each]: each for each in (int, float, Dict[str, float])}
 _MAY_BE_INFINITE = {(Evaluation, "value"), (Evaluation, "loss")}
 
 
@@ -240,13 +266,15 @@ class Writer:
         self._role, self._index = role, index
         self._seq = 0
 
-    def write(self, kind, **values):
+    def write(self, kind, t=None, cpu=None, **values):
         """Write one event.
 
         Parameters
         ----------
         kind : type
             The event's class.
+        t, cpu : float, optional
+            The event's time and CPU time, of another process than this one.
         **values
             Its own fields.
 
@@ -260,13 +288,13 @@ class Writer:
         OSError
             If the line could not be written whole.
         """
-        now = time.monotonic()
+        now = time.monotonic() if t is None else t
         event = kind(
             seq=self._seq,
             t=round(now, 6),
             role=self._role,
             index=self._index,
-            cpu=round(time.process_time(), 4),
+            cpu=round(time.process_time() if cpu is None else cpu, 4),
             **values
         )
         self._seq += 1
@@ -326,73 +354,15 @@ def decode(line: Union[str, bytes]) -> Optional[Event]:
 
 def _check(kind, field, value, line):
     """Make sure that a field's value is of its type, and a number that can be."""
-    expected = field.type
     if value is None and field.default is None:
         return
-    if expected in (Optional[int], Optional[float]):
-        expected = int if expected == Optional[int] else float
+    expected = _OPTIONAL.get(field.type, field.type)
     right = isinstance(value, _TYPES[expected]) and not isinstance(value, bool)
     if right and expected is float and not math.isfinite(value):
         right = (kind, field.name) in _MAY_BE_INFINITE and value == math.inf
     if right and expected is int:
         right = value >= 0
+    if right and expected == Dict[str, float]:
+        right = all(isinstance(v, (int, float)) and math.isfinite(v) for v in value.values())
     if not right:
         raise EventError(f"{field.name} of {kind.kind} is {value!r}: {line[:120]!r}")
-
-
-def read(text: str, role: str, index: int) -> List[Event]:
-    """Return all events of a replica, which must be a whole sequence.
-
-    Parameters
-    ----------
-    text : str
-        All that the replica printed; lines of others are passed over.
-    role, index
-        Whose events these must be.
-
-    Raises
-    ------
-    EventError
-        Naming the line, if one is cut off or garbled, the numbering has a gap or a repetition,
-        time runs backwards, an event is another replica's, or ``end`` is missing or not the last.
-    """
-    found = []  # type: List[Event]
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            event = decode(line)
-        except EventError as error:
-            raise EventError(f"line {number} is {error}") from None
-        if event is not None:
-            _check_order(event, found, role, index, number)
-            found.append(event)
-    if not found:
-        raise EventError("no events")
-    if not isinstance(found[-1], End):
-        raise EventError(f"the events stop at {found[-1].kind}, without end")
-    return found
-
-
-def _check_order(event, before, role, index, number):
-    """Make sure that an event may come after those before it."""
-    where = f"line {number}"
-    if (event.role, event.index) != (role, index):
-        raise EventError(f"{where} is an event of {event.role} {event.index}")
-    if event.seq != len(before):
-        what = "twice" if event.seq < len(before) else "after a gap"
-        raise EventError(
-            f"{where} has event {event.seq} {what}; due was {len(before)}"
-        )
-    if not before:
-        return
-    last = before[-1]
-    if event.t < last.t:
-        raise EventError(f"{where}: time runs backwards")
-    if isinstance(last, (End, Error)):
-        raise EventError(f"{where}: {event.kind} after {last.kind}")
-
-
-def since_barrier(events: Iterable[Event], kind) -> "List[tuple]":
-    """Return the events of a kind after a worker's barrier, each with its seconds since then."""
-    events = list(events)
-    barrier = next(event.t for event in events if isinstance(event, Barrier))
-    return [(event.t - barrier, event) for event in events if isinstance(event, kind)]

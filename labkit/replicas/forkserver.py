@@ -172,8 +172,10 @@ class ForkServer:
         """Tell each client which of its replicas have ended, and how."""
         for client in self.clients:
             for pid in list(client.replicas):
-                ended, status = os.waitpid(pid, os.WNOHANG)
-                if ended:
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(pid, signal.SIGKILL)  # what it has left running
+                    status = os.waitpid(pid, 0)[1]
                     name = client.replicas.pop(pid)
                     client.say(ended=name, code=exit_code(status))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from labkit import provenance
 from labkit.runs.run import Run
+from labkit.trials.frameworks import Framework
 
 
 def versions_of(run: Run) -> dict[str, str]:
@@ -32,7 +33,7 @@ def circumstances(run: Run) -> dict[str, Any]:
     return machine | {"versions": versions_of(run)}
 
 
-def here(framework: str) -> dict[str, Any]:
+def here(framework: Framework) -> dict[str, Any]:
     """Return what a framework's runs on this machine would have as `circumstances`."""
     machine = provenance.machine()
     known = {name: machine[name] for name in ("host", "cpu_model", "cores")}
@@ -64,7 +65,7 @@ def difference(run: Run) -> str:
 
 def version_difference(run: Run) -> str:
     """Say which version differs from that of today, as `difference` does."""
-    versions = provenance.versions(run.trial.framework)
+    versions = provenance.versions(run.trial.runtime)
     for name, version in sorted(versions_of(run).items()):
         if versions.get(name, version) != version:
             return f"with {name} {version} instead of {versions[name]}"

@@ -41,7 +41,7 @@ def server_cpu(run: Run) -> float:
     Those of the warm-up, whose steps take the same path, are left out in proportion.
     """
     count = run.trial.replicas.get("server", 0)
-    if not count:
+    if not count or run.trial.total_steps is None:  # a script warms up as it likes
         return math.nan
     spent = 0.0
     for index in range(count):

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from labkit.runs import tables
 from labkit.runs.run import Run
-from labkit.trials import Trial
+from labkit.trials import FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = ("status", "batches_per_second", "oversubscribed", "overloaded", "accuracy", "perplexity")
+SHOWN = (
+    "status", "batches_per_second", "reported", "oversubscribed", "overloaded", "accuracy",
+    "perplexity",
+)  # fmt: skip
 """What a short table says of each trial, beside the fields in which trials differ."""
 
 
@@ -55,11 +58,13 @@ class Results:
         """The fields in which the trials differ, the host if they do in that, and what came."""
         if self.table.empty:
             return self.table
-        fields = [name for name in (*Trial.model_fields, "host") if name != "seed"]
+        fields = [name for name in (*FIELDS, "host") if name in self.table and name != "seed"]
         differ = [name for name in fields if self.table[name].nunique(dropna=False) > 1]
         judged = [{None: "not judged"}.get(value, value) for value in self.table["overloaded"]]
         table = self.table.assign(overloaded=judged)
         shown = [name for name in SHOWN if table[name].notna().any()]
+        if not table["reported"].any():
+            shown.remove("reported")
         return table[[*(differ or fields[:2]), "seed", *shown]]
 
     def __repr__(self) -> str:

@@ -15,10 +15,12 @@ from labkit import analysis
 from labkit.analysis import Progress, Window
 from labkit.errors import LabkitError
 from labkit.replicas import events
-from labkit.replicas.events import Computed, Evaluation, Event, Start, Step, since_barrier
-from labkit.trials import Trial
+from labkit.replicas.events import Barrier, Computed, Evaluation, Event, Start, Step
+from labkit.runs.reported import reported
+from labkit.runs.sequence import read, since_barrier
+from labkit.trials import ScriptTrial, Trial
 from labkit.trials.demand import cores_needed, is_slow
-from labkit.trials.strategies import STRATEGIES
+from labkit.trials.script import KEPT
 
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
@@ -42,7 +44,7 @@ class Run:
 
     Attributes
     ----------
-    trial : Trial
+    trial : Trial or ScriptTrial
         What was run.
     directory : Path
         Where it is kept.
@@ -50,7 +52,7 @@ class Run:
         The content of ``run.json``; its ``status`` is finished, diverged or failed.
     """
 
-    trial: Trial
+    trial: Trial | ScriptTrial
     directory: Path
     record: dict[str, Any]
 
@@ -66,10 +68,8 @@ class Run:
             If it is of a labkit that knew other fields, models or frameworks.
         """
         values = json.loads((directory / "trial.json").read_text())["values"]
-        # A model's file from elsewhere was kept with the run.
-        if values["model"].endswith(".py"):
-            values["model"] = str(directory / values["model"])
-        return cls(Trial(**values), directory, json.loads((directory / "run.json").read_text()))
+        trial = _trial(values, directory)
+        return cls(trial, directory, json.loads((directory / "run.json").read_text()))
 
     def __repr__(self) -> str:
         return f"Run({self.directory.name}, {self.record['status']}, {self.launcher})"
@@ -136,6 +136,11 @@ class Run:
         return max(0.0, 1 - used / self.record["machine"]["cores"])
 
     @functools.cached_property
+    def reported(self) -> bool:
+        """Whether its rate is one that a script has printed, rather than one that was measured."""
+        return not any(type(event) is Barrier for events in self.workers for event in events)
+
+    @functools.cached_property
     def window(self) -> Window:
         """The time in which all workers trained, and their rates in it.
 
@@ -151,13 +156,7 @@ class Run:
     @functools.cached_property
     def start(self) -> Start | None:
         """What the first worker, or else another replica, told when it started."""
-        logs = sorted(self.directory.glob("*-*.log"))
-        for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
-            with path.open("rb") as file, contextlib.suppress(events.EventError):
-                for line in file:
-                    if isinstance(event := events.decode(line), Start):
-                        return event
-        return None
+        return _start(self.directory)
 
     @functools.cached_property
     def workers(self) -> list[list[Event]]:
@@ -174,7 +173,7 @@ class Run:
         """
         path = self.directory / f"{role}-{index}.log"
         try:
-            return events.read(path.read_text(errors="replace"), role, index)
+            return read(path.read_text(errors="replace"), role, index)
         except FileNotFoundError:
             raise RunError(f"{role} {index}: {path} is missing") from None
         except events.EventError as error:
@@ -182,11 +181,39 @@ class Run:
 
     def progress(self) -> list[Progress]:
         """Return each worker's progress since its barrier: times, samples, pauses."""
-        return _together(self.trial, [_progress(worker) for worker in self.workers])
+        return _together(self)
 
     def evaluations(self) -> list[tuple[float, Evaluation]]:
-        """Return the evaluations, each with its seconds since the barrier."""
+        """Return the evaluations, each with its seconds since the barrier; none without one."""
+        if self.reported:
+            return []
         return [found for worker in self.workers for found in since_barrier(worker, Evaluation)]
+
+
+def _start(directory: Path) -> Start | None:
+    logs = sorted(directory.glob("*-*.log"))
+    for path in sorted(logs, key=lambda path: path.stem != "worker-0"):
+        with path.open("rb") as file, contextlib.suppress(events.EventError):
+            for line in file:
+                if isinstance(event := events.decode(line), Start):
+                    return event
+    return None
+
+
+def _together(run: Run) -> list[Progress]:
+    if run.reported:
+        return reported(run.workers)
+    workers = [_progress(worker) for worker in run.workers]
+    return analysis.waiting_together(workers) if run.trial.lock_step else workers
+
+
+def _trial(values: dict[str, Any], directory: Path) -> Trial | ScriptTrial:
+    """Return what was run; a script, or a model's file from elsewhere, was kept with the run."""
+    if "script" in values:
+        return ScriptTrial(**values | {"script": str(directory / KEPT / values["script"])})
+    if values["model"].endswith(".py"):
+        values = values | {"model": str(directory / values["model"])}
+    return Trial(**values)
 
 
 def _progress(worker: list[Event]) -> Progress:
@@ -194,9 +221,14 @@ def _progress(worker: list[Event]) -> Progress:
     return Progress(
         t=np.array([0.0, *(t for t, _ in steps)]),
         samples=np.array([0, *(step.samples for _, step in steps)]),
-        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+        pauses=_pauses(worker),
     )
 
 
-def _together(trial: Trial, workers: list[Progress]) -> list[Progress]:
-    return analysis.waiting_together(workers) if STRATEGIES[trial.strategy].lock_step else workers
+def _pauses(worker: list[Event]) -> list[tuple[float, float]]:
+    """Return begin and end of each evaluation; one begins when the one before has ended."""
+    found, end = [], 0.0
+    for t, event in since_barrier(worker, Evaluation):
+        found.append((max(t - event.pause, end), t))
+        end = t
+    return found

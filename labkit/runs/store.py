@@ -8,6 +8,7 @@ A finished run is a directory under ``outputs/runs``, named after its trial and 
     <role>-<index>.log      what each replica printed, events and all else
     <role>-<index>.err      its standard error
     <model>.py              the model's file, if it is not one of labkit's
+    script/                 the script that was run, and the files beside it that it imports
     pods/<pod>.log          in a cluster: all that each pod printed, with the time
 
 It appears there in one step, when it is complete and checked. Until then it lies in ``.scratch``;
@@ -37,7 +38,6 @@ from labkit.runs.results import Results
 from labkit.runs.run import Run
 from labkit.settings import OUTPUTS
 from labkit.trials import Trial, TrialError
-from labkit.trials.models import MODELS
 
 LEAST_ROOM = 32 << 20
 """Bytes that must be free on disk before a trial starts; a run takes some hundred kilobytes."""
@@ -156,7 +156,7 @@ class Store:
         """Check a run and move it to where it stays: one step, after all of it is on disk.
 
         What it replaces is moved away first, so that whoever is killed here leaves a whole run or
-        none. A model's file from elsewhere is kept with the run.
+        none. A script, or a model's file from elsewhere, is kept with the run.
 
         Parameters
         ----------
@@ -173,8 +173,9 @@ class Store:
         """
         if record["status"] == "finished":
             check(Run(trial, scratch, record))
-        if trial.model not in MODELS:
-            (scratch / trial.values["model"]).write_bytes(trial.network.source)
+        for name, content in trial.files.items():
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / name).write_bytes(content)
         _write(scratch / "trial.json", _description(trial))
         _write(scratch / "run.json", record)
         failed_home = self.root / ".failed" / self.name(trial)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.replicas.events import Step, since_barrier
+from labkit.replicas.events import Step
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
+from labkit.runs.reported import unit_of
 from labkit.runs.run import Run
-from labkit.trials.strategies import STRATEGIES
+from labkit.runs.sequence import since_barrier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,29 +76,35 @@ def evaluations(runs: Iterable[Run]) -> pd.DataFrame:
 
 def modernise(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table that an earlier version wrote, with the names that columns have now."""
-    return table.rename(columns=RENAMED)
+    table = table.rename(columns=RENAMED)
+    if "status" in table and "reported" not in table:
+        table = table.assign(reported=False)  # there were no scripts
+    return table
 
 
 def _key(run: Run) -> dict[str, Any]:
-    return {"trial": run.directory.name} | run.trial.model_dump() | run.trial.values
+    return {"trial": run.directory.name} | run.trial.columns
 
 
 def _trial(run: Run) -> dict[str, Any]:
     record = {RENAMED.get(name, name): value for name, value in run.record.items()}
-    trial, machine = run.trial, record["machine"]
+    machine = record["machine"]
     row = _key(run) | {
         "identity": run.identity,
         "launcher": run.launcher,
         "status": record["status"],
         "error": record.get("error"),
-        "samples_per_epoch": trial.steps_per_epoch * trial.batch_size,
+        "samples_per_epoch": _epoch(run),
         "cores": machine["cores"],
         "oversubscribed": run.oversubscribed,
         "overloaded": run.overloaded,
+        "reported": run.finished and run.reported,
     }
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
+        if row["batch_size"] is None and _batch_size(run) % 1 == 0:
+            row["batch_size"] = int(_batch_size(run))
     versions = versions_of(run)
     return row | {
         "started": record.get("started"),
@@ -114,57 +121,86 @@ def _trial(run: Run) -> dict[str, Any]:
 
 
 def _numbers(run: Run) -> dict[str, Any]:
-    trial, progress = run.trial, run.progress()
     ends = [events[-1] for events in run.workers]
-    steps = sum(end.steps for end in ends)
     numbers: dict[str, Any] = {
-        "duration_s": max(p.t[-1] for p in progress),
-        "startup_s": run.record["startup_s"],
-        "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
-        "cpu_variation": cpu_variation(run.workers),
-        "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
         "peak_memory_mb": max(end.peak_bytes for end in ends) / 2**20,
     }
+    if not run.reported:
+        steps = sum(end.steps for end in ends)
+        numbers |= {
+            "duration_s": max(p.t[-1] for p in run.progress()),
+            "startup_s": run.record["startup_s"],
+            "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
+            "cpu_variation": cpu_variation(run.workers),
+            "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
+        }
     if "calibration" in run.record:
         numbers |= {
             "compute_ms": 1000 * run.record["calibration"]["median"],
             "late_share": run.late_share,
             "idle_share": run.idle_share,
         }
-    evaluations = run.evaluations()
-    if evaluations:
-        _, last = evaluations[-1]
-        numbers[last.metric] = last.value
-        numbers["inference_per_second"] = last.samples / last.seconds
+    for _, event in run.evaluations():
+        numbers[event.metric] = event.value
+        if event.seconds:
+            numbers["inference_per_second"] = event.samples / event.seconds
     if not run.overloaded:
         window = run.window
-        rate = window.samples_per_second
+        samples, batches = _rates(run)
         numbers |= {
             "window_s": window.end - window.begin - window.paused,
             "paused_s": window.paused,
-            "samples_per_second": rate,
-            "batches_per_second": rate / trial.batch_size,
-            "epoch_s": trial.steps_per_epoch * trial.batch_size * trial.workers / rate,
+            "samples_per_second": samples,
+            "batches_per_second": batches,
+            "epoch_s": _epoch(run) * run.trial.workers / samples,
             "imbalance": window.imbalance,
             "variation": window.variation,
         }
     return numbers
 
 
+def _epoch(run: Run) -> float:
+    """Return the samples in the full batches of one pass; NaN of a script's, as nobody knows."""
+    steps = run.trial.steps_per_epoch
+    return math.nan if steps is None else steps * run.trial.batch_size
+
+
+def _batch_size(run: Run) -> float:
+    """Return the samples per step; of a script's steps the mean, NaN of one that says nothing."""
+    if run.trial.batch_size is not None:
+        return run.trial.batch_size
+    if run.reported:
+        return math.nan
+    ends = [events[-1] for events in run.workers]
+    return sum(end.samples for end in ends) / sum(end.steps for end in ends)
+
+
+def _rates(run: Run) -> tuple[float, float]:
+    """Return samples and batches per second of all workers; NaN what nobody knows."""
+    rate = run.window.samples_per_second
+    if run.reported and unit_of(run.workers) == "steps":
+        return rate * _batch_size(run), rate
+    return rate, rate / _batch_size(run)
+
+
 def _steps(run: Run) -> Iterator[dict[str, Any]]:
+    if run.reported:
+        return
     progress = run.progress()
     for index, events in enumerate(run.workers):
         for t, event in since_barrier(events, Step):
-            updates = event.steps
-            if not STRATEGIES[run.trial.strategy].lock_step:
+            updates = float(event.steps)
+            if run.trial.total_steps is None:
+                updates = math.nan  # a script does not say what it does with its gradients
+            elif not run.trial.lock_step:
                 samples = sum(np.interp(t, p.t, p.samples) for p in progress)
-                updates = samples / run.trial.batch_size
+                updates = float(samples / run.trial.batch_size)
             yield _key(run) | {
                 "worker": index,
                 "t": t,
                 "steps": event.steps,
                 "samples": event.samples,
-                "updates": float(updates),
-                "loss": event.loss,
+                "updates": updates,
+                "loss": math.nan if event.loss is None else event.loss,
                 "accuracy": math.nan if event.accuracy is None else event.accuracy,
-            }
+            } | (event.metrics or {})

@@ -68,6 +68,7 @@ def write(run: Run, directory: Path) -> None:
                 if isinstance(event, Step):
                     steps = event.steps
                     values = {"train/loss": event.loss, "train/accuracy": event.accuracy}
+                    values |= {f"train/{k}": v for k, v in (event.metrics or {}).items()}
                 elif isinstance(event, Evaluation):
                     values = {f"test/{event.metric}": event.value}
                 else:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.trial import Trial
 
 
 def beside_workers(trial: Trial) -> bool:
     """Whether each worker shares its machine and cores with a server, as MXNet's do."""
-    return FRAMEWORKS[trial.framework].servers_per_worker and trial.servers == trial.workers
+    return trial.runtime.servers_per_worker and trial.servers == trial.workers
 
 
 def is_slow(trial: Trial) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labkit import replicas
@@ -39,8 +39,11 @@ class Framework:
         Which of several servers keeps which variable: by ``hash`` of its key, or ``round-robin``.
     python : Path
         The interpreter of its environment; labkit's own by default.
-    recipe : Path
-        The folder of its image: a Containerfile, and the lock of its environment.
+    recipe : Path or None
+        The folder of its image: a Containerfile, and the lock of its environment. None where there
+        is no image of it.
+    shared : tuple of str
+        What its trainer shares with others.
     """
 
     name: str
@@ -51,7 +54,8 @@ class Framework:
     servers_per_worker: bool
     servers_end_themselves: bool
     trainer: Path
-    recipe: Path
+    recipe: Path | None
+    shared: tuple[str, ...] = replicas.SHARED
     package: str = ""
     placement: str = "round-robin"
     python: Path = Path(sys.executable)
@@ -59,7 +63,7 @@ class Framework:
     @property
     def sum(self) -> str:
         """SHA-256 of the trainer's code, so that a changed trainer makes another trial."""
-        return replicas.checksum(self.trainer)
+        return replicas.checksum(self.trainer, self.shared)
 
     def servers_for(self, workers: int) -> int:
         """Return how many servers a number of workers has if nothing else is said."""
@@ -95,3 +99,24 @@ FRAMEWORKS = {
         ),
     )
 }
+
+_SCRIPT = {
+    "trainer": replicas.HERE / "script.py",
+    "shared": replicas.SCRIPTED,
+    "strategies": ("script",),
+}
+
+SCRIPTED = {
+    **{name: replace(row, **_SCRIPT) for name, row in FRAMEWORKS.items()},
+    "torch": Framework(
+        "torch",
+        "PyTorch",
+        modules=("torch",),
+        scheduler=False,
+        servers_per_worker=False,
+        servers_end_themselves=True,
+        recipe=None,
+        **_SCRIPT,
+    ),
+}
+"""The frameworks for which scripts of a user's own are started, a row each."""

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from labkit.trials.trial import Trial, TrialError
+from labkit.trials.described import TrialError
+from labkit.trials.script import ScriptTrial
+from labkit.trials.trial import Trial
 
 
 class Sweep(Sequence[Trial]):
@@ -57,8 +59,9 @@ class Sweep(Sequence[Trial]):
         empty = [name for name, axis in axes.items() if not axis]
         if empty:
             raise TrialError(f"{empty[0]}: an empty list; give at least one value")
+        kind = ScriptTrial if "script" in values else Trial
         grid = [
-            Trial(**dict(zip(axes, point, strict=True)))
+            kind(**dict(zip(axes, point, strict=True)))
             for point in itertools.product(*axes.values())
         ]
         seeds = [trial.seed for trial in grid]

@@ -10,38 +10,24 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from labkit import datasets
-from labkit.errors import LabkitError, nearest
 from labkit.trials import rules
-from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.described import Described
+from labkit.trials.frameworks import FRAMEWORKS, Framework
 from labkit.trials.models import MODELS, Model
 from labkit.trials.strategies import STRATEGIES
 
 
-class TrialError(LabkitError, ValueError):
-    """A trial that cannot be: a name nobody knows, a value that makes no sense."""
-
-
-class _Fields(BaseModel):
+class _Fields(Described):
     """What a trial consists of."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     framework: str = Field(description="what trains")
     model: str = Field(description="the network to train, or the path of a file that defines one")
@@ -89,14 +75,7 @@ class _Fields(BaseModel):
 class Trial(_Fields):
     """One training run; the end of this file adds the fields."""
 
-    _given: frozenset[str] = PrivateAttr(frozenset())
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise TrialError(_explain(error)) from None
-        self._given = frozenset(name for name, value in values.items() if value is not None)
+    TABLES = rules.TABLES
 
     @model_validator(mode="before")
     @classmethod
@@ -115,16 +94,10 @@ class Trial(_Fields):
             raise ValueError("\n".join(mistakes))
         return self
 
-    def __hash__(self) -> int:
-        return int(self.digest[:15], 16)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Trial) and self.digest == other.digest
-
-    def __repr__(self) -> str:
-        return f"Trial({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
-
-    __str__ = __repr__
+    @property
+    def runtime(self) -> Framework:
+        """The row of the framework."""
+        return FRAMEWORKS[self.framework]
 
     @cached_property
     def network(self) -> Model:
@@ -151,16 +124,10 @@ class Trial(_Fields):
     def sums(self) -> dict[str, str]:
         """SHA-256 of what a run depends on beside the values: trainer, model and data."""
         return {
-            "code": FRAMEWORKS[self.framework].sum,
+            "code": self.runtime.sum,
             "model": self.network.sum,
             "data": datasets.checksum(self.dataset),
         }
-
-    @cached_property
-    def identity(self) -> str:
-        """SHA-256 of the values and the sums."""
-        parts = (self.digest, *self.sums.values())
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -183,61 +150,61 @@ class Trial(_Fields):
     @property
     def replicas(self) -> dict[str, int]:
         """How many replicas each role has, in the order in which they start."""
-        scheduler = int(FRAMEWORKS[self.framework].scheduler)
+        scheduler = int(self.runtime.scheduler)
         counts = {"scheduler": scheduler, "server": self.servers, "worker": self.workers}
         return {role: counts[role] for role in STRATEGIES[self.strategy].roles if counts[role]}
 
-    def replace(self, **values: Any) -> Trial:
-        """Return the same trial with other values, validated again.
+    @property
+    def meeting(self) -> dict[str, int]:
+        """Further ports that its replicas need: none, as they meet in their framework."""
+        return {}
 
-        What was not given but followed from other values, such as the number of servers, follows
-        from the new ones.
-        """
-        return Trial(**({name: getattr(self, name) for name in self._given} | values))
+    @property
+    def lock_step(self) -> bool:
+        """Whether its workers take each step together."""
+        return STRATEGIES[self.strategy].lock_step
+
+    @property
+    def evaluations(self) -> int:
+        """How often its first worker judges the network: after each pass, and at the end."""
+        if self.eval_samples == 0:
+            return 0
+        return math.ceil(self.total_steps / self.steps_per_epoch)
+
+    @property
+    def metric(self) -> str:
+        """How the network is judged."""
+        return self.network.metric
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the data sets that it needs."""
+        return (self.dataset,)
+
+    @property
+    def file(self) -> Path:
+        """The file that its replicas import: the model's."""
+        return self.network.path
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is to be kept with a run of it: a model's file from elsewhere."""
+        return {} if self.model in MODELS else {Path(self.model).name: self.network.source}
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What a table of trials says of it."""
+        return self.model_dump() | self.values
+
+    def options(self, file: Path | str) -> dict[str, Any]:
+        """Return what its replicas find on their command lines, the model's file being there."""
+        left_out = {"framework", "workers", "servers", "slowdown", "slowdown_spread"}
+        return self.model_dump(exclude_none=True, exclude=left_out) | {"model": file}
 
 
 def choices(field: str) -> tuple[str, ...]:
     """Return the values that a field of `Trial` may have, by name; empty if it is not limited."""
-    if field in rules.TABLES:
-        return tuple(rules.TABLES[field])
-    return tuple(v for v in get_args(Trial.model_fields[field].annotation) if isinstance(v, str))
-
-
-_BOUNDS = {
-    "greater_than_equal": ("ge", "{} or more"),
-    "greater_than": ("gt", "more than {}"),
-    "less_than_equal": ("le", "{} or less"),
-}
-
-
-def _explain(error: ValidationError) -> str:
-    """Put pydantic's findings into one message, a line per mistake."""
-    lines = []
-    for finding in error.errors():
-        field = ".".join(map(str, finding["loc"][:1]))
-        kind, value = finding["type"], finding["input"]
-        if kind == "extra_forbidden":
-            known = list(Trial.model_fields)
-            hint = nearest(field, known) or f"; known: {', '.join(known)}"
-            lines.append(f"{field}: no such field (value {value!r}){hint}")
-        elif kind == "missing":
-            wanted = ", ".join(choices(field)) or Trial.model_fields[field].description
-            lines.append(f"{field}: missing; wanted: {wanted}")
-        elif kind == "literal_error":
-            allowed = choices(field)
-            lines.append(f"{field}: {value!r}{nearest(value, allowed)}; allowed: "
-                         f"{', '.join(allowed)}")  # fmt: skip
-        elif kind in _BOUNDS:
-            bound, words = _BOUNDS[kind]
-            lines.append(f"{field}: {value!r}; allowed: {words.format(finding['ctx'][bound])}")
-        elif kind == "value_error":
-            lines.append(str(finding["ctx"]["error"]))
-        elif field in rules.TABLES:
-            lines.append(f"{field}: {value!r}; allowed: {', '.join(choices(field))}")
-        else:
-            wanted = finding["msg"].removeprefix("Input should be ")
-            lines.append(f"{field}: {value!r}; allowed: {wanted}")
-    return "this trial cannot be run:\n  " + "\n".join(lines).replace("\n", "\n  ")
+    return Trial.choices(field)
 
 
 def _signature() -> inspect.Signature:

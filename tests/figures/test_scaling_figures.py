@@ -341,3 +341,17 @@ def test_tables_that_hold_nothing_of_it_are_a_clear_error(draw):
 def test_an_axis_that_does_not_exist_is_an_error():
     with pytest.raises(FigureError, match="x: no column 'workes'; did you mean 'workers'"):
         epoch_time(trials(), x="workes")
+
+
+@pytest.mark.parametrize("draw", [throughput, speedup])
+def test_rates_that_scripts_report_are_named_as_such(draw):
+    table = trials(workers=(1, 2)).assign(model="train.py", strategy="script", reported=True)
+    assert "Not measured, but reported by the script: train." in note(draw(table))
+    assert "reported" not in note(draw(trials(workers=(1, 2))))
+
+
+def test_a_script_that_does_not_say_its_batch_size_is_drawn_in_samples():
+    table = trials(workers=(1, 2)).assign(batch_size=np.nan, batches_per_second=np.nan)
+    figure = throughput(table)
+    assert figure.axes[0].get_ylabel() == "samples per second"
+    assert not speedup(table).empty

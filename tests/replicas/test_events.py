@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labkit.replicas import events
-from labkit.replicas.events import PREFIX, Barrier, EventError, Writer, decode, encode, read
+from labkit.replicas.events import PREFIX, Barrier, EventError, Writer, decode, encode
+from labkit.runs.sequence import read
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +27,9 @@ FIELDS = {
     events.Ready: {},
     events.Barrier: {},
     events.Step: {"steps": count, "samples": count, "loss": number,
-                  "accuracy": st.none() | share},
+                  "accuracy": st.none() | share,
+                  "metrics": st.none() | st.dictionaries(st.text(), number, max_size=2)},
+    events.Rate: {"rate": number, "unit": st.text()},
     events.Evaluation: {"steps": count, "metric": st.text(), "loss": number, "samples": count,
                         "value": number | st.just(float("inf")), "seconds": share,
                         "pause": share},
@@ -132,11 +135,12 @@ def test_a_field_of_another_type_or_of_no_number_is_refused(sequence, data):
     given_fields = sequence[place].as_dict()
     field = data.draw(st.sampled_from(sorted(given_fields)))
     right, wrong = given_fields[field], data.draw(st.sampled_from(WRONG))
-    real = isinstance(right, float) or field in ("t", "cpu", "loss", "value")
+    real = isinstance(right, float) or field in ("t", "cpu", "loss", "value", "rate")
     assume(not (isinstance(right, str) and isinstance(wrong, str)))
-    assume(not (field == "versions" and wrong == {}))
+    assume(not (field in ("versions", "metrics") and wrong == {}))
     assume(not (real and wrong in (0.5, -1) and not isinstance(wrong, bool)))
-    assume(not (wrong is None and field in ("accuracy", "steps", "samples")))
+    optional = ("accuracy", "steps", "samples", "loss", "seconds", "metrics")
+    assume(not (wrong is None and field in optional))
     lines = lines_of(sequence)
     lines[place] = f"{PREFIX}{json.dumps(given_fields | {field: wrong})}\n"
     refuses(lines)

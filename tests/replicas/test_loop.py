@@ -11,6 +11,7 @@ import pytest
 
 from labkit.replicas import events, loop, models
 from labkit.replicas.events import Evaluation, Step
+from labkit.runs.sequence import read
 
 pytestmark = pytest.mark.unit
 
@@ -71,7 +72,7 @@ def work(capfd):
         network = network or Network()
         args = argparse.Namespace(**default | values)
         loop.work(args, events.Writer("worker", args.index), model, network, data)
-        return events.read(capfd.readouterr().out, "worker", args.index), network
+        return read(capfd.readouterr().out, "worker", args.index), network
 
     return run
 
@@ -204,7 +205,7 @@ def test_a_replica_says_what_it_is(capfd):
         writer.write(events.Ready)
 
     loop.main(arguments(role="server", index=3), {"framework": "1.0"}, "code", None, serve)
-    start, ready, end = events.read(capfd.readouterr().out, "server", 3)
+    start, ready, end = read(capfd.readouterr().out, "server", 3)
     assert (start.kind, ready.kind, end.kind) == ("start", "ready", "end")
     assert start.pid == os.getpid()
     assert start.cpus == len(os.sched_getaffinity(0))

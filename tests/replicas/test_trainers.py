@@ -16,7 +16,8 @@ from made_runs import trial
 from labkit import datasets, replicas
 from labkit.launchers.local.ports import reserved_hosts
 from labkit.replicas import models
-from labkit.replicas.events import Evaluation, Step, read
+from labkit.replicas.events import Evaluation, Step
+from labkit.runs.sequence import read
 from labkit.settings import REPOSITORY, data_directory
 from labkit.trials.frameworks import FRAMEWORKS
 

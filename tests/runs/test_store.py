@@ -239,7 +239,7 @@ def test_a_run_keeps_its_identity_when_the_trainer_changes(store, monkeypatch):
     before = trial.identity
     made_runs.add(store, trial)
     assert store.find(trial).current
-    monkeypatch.setattr(replicas, "checksum", lambda trainer: "another trainer")
+    monkeypatch.setattr(replicas, "checksum", lambda *_: "another trainer")
     changed = trial.replace()
     assert store.find(changed) is None  # so it would be run again
     assert store.results().table.identity.tolist() == [before]

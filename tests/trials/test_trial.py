@@ -253,7 +253,7 @@ def test_identity_covers_trainer_and_data(monkeypatch):
     trial = Trial(**GOOD)
     identities = {trial.identity}
     with monkeypatch.context() as patch:
-        patch.setattr(replicas, "checksum", lambda trainer: "another trainer")
+        patch.setattr(replicas, "checksum", lambda *_: "another trainer")
         identities.add(trial.replace().identity)
     with monkeypatch.context() as patch:
         patch.setattr(datasets, "checksum", lambda name: f"other {name}")

@@ -13,18 +13,18 @@ from typing import Any, NoReturn
 
 import psutil
 
-from labkit.launchers.limits import GRACE, STALL
+from labkit.launchers.limits import GRACE
 from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
+from labkit.launchers.local.patience import Patience
 from labkit.launchers.local.processes import Orphaned, Processes
 from labkit.launchers.placement import own_arguments, place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import cores
-from labkit.replicas.events import Barrier, Step
+from labkit.replicas.events import Barrier, End, Event, Rate, Step
 from labkit.trials import Trial
 from labkit.trials.demand import beside_workers, is_slow
-from labkit.trials.frameworks import FRAMEWORKS
 
 LEAST_ROOM = 64 << 10
 """Bytes free on disk below which a running trial is ended, as its logs will not be whole."""
@@ -60,12 +60,12 @@ class Attempt:
         processes: Processes,
         launched: float,
     ) -> None:
-        self.trial, self.framework = trial, FRAMEWORKS[trial.framework]
+        self.trial, self.framework = trial, trial.runtime
         self.directory, self.on_event = directory, on_event
         self.processes, self.launched = processes, launched
         self.tracker = Tracker(trial)
         self.readers = {n: LogReader(directory / f"{n}.log") for n in self.tracker.names}
-        self.workers_done = False
+        self.workers_left: float | None = None  # when, in monotonic seconds
         self.load = Load()
         self.ooms = _oom_kills()
 
@@ -99,8 +99,8 @@ class Attempt:
 
     def _start(self, hosts: dict[str, list[str]], shared: list[str]) -> None:
         usable = cores.spread(os.sched_getaffinity(0))
-        for role, addresses in hosts.items():
-            for index in range(len(addresses)):
+        for role, count in self.trial.replicas.items():
+            for index in range(count):
                 self.processes.spawn(
                     f"{role}-{index}",
                     shared + own_arguments(self.trial, role, index) + place(role, index, hosts),
@@ -109,30 +109,26 @@ class Attempt:
                 )
 
     def _wait(self, deadline: float) -> None:
-        progressed = time.monotonic()
+        patience = Patience(self.tracker, self.directory, self.launched, deadline)
         while self.processes.running():
             self.processes.poll(POLL)
-            if self._read_events():
-                progressed = time.monotonic()
+            progress = self._read_events()
             if not all(map(self._ended_well, self.processes.codes)):
                 self._fail()
             if shutil.disk_usage(self.directory).free < LEAST_ROOM:
                 # The logs' last pages still take events for a while: do not wait for them.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.directory))
-            now = time.monotonic()
-            if now - self.launched > deadline:
-                self._fail_late(f"did not finish within its deadline of {deadline:g} s")
-            if now - progressed > STALL:
-                self._fail_late(f"has shown no sign of life for {STALL:g} s")
+            if late := patience.exhausted(progress, self.workers_left):
+                self._fail_late(late)
             self._release_servers()
         self._read_events()
 
     def _release_servers(self) -> None:
         """Have servers that wait for it leave, once all workers have ended."""
         names = [f"worker-{i}" for i in range(self.trial.workers)]
-        if self.workers_done or not all(name in self.processes.codes for name in names):
+        if self.workers_left or not all(name in self.processes.codes for name in names):
             return
-        self.workers_done = True
+        self.workers_left = time.monotonic()
         if not self.framework.servers_end_themselves:
             for name in self.processes.running():
                 self.processes.kill(name, signal.SIGTERM)
@@ -144,10 +140,11 @@ class Attempt:
             for event in reader.new():
                 seen = True
                 self.tracker.update(event)
-                if isinstance(event, Barrier):
+                if isinstance(event, Barrier | Rate):
                     self.load.begin(self.processes.cpu_seconds(self.tracker))
+                if isinstance(event, Barrier):
                     self.load.startup(event.t - self.launched)
-                elif isinstance(event, Step) and event.steps == self.trial.total_steps:
+                elif _is_last(event, self.trial):
                     self.load.finish(self.processes.cpu_seconds(self.tracker))
                 self.on_event(event)
         return seen
@@ -161,7 +158,7 @@ class Attempt:
     def _left_early(self, name: str) -> bool:
         """Whether a server that was to wait until it is told to leave has left before."""
         waits = not self.framework.servers_end_themselves and not name.startswith("worker")
-        return waits and not self.workers_done
+        return waits and self.workers_left is None
 
     def _fail(self) -> NoReturn:
         """Raise for the replica that failed first."""
@@ -186,6 +183,13 @@ class Attempt:
         late = self.processes.running()
         states = ", ".join(f"{name} {self.tracker.phase(name)}" for name in late)
         raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}.")
+
+
+def _is_last(event: Event, trial: Trial) -> bool:
+    """Whether a worker has trained enough; of a script nobody knows before it ends."""
+    if isinstance(event, End):
+        return event.role == "worker"
+    return isinstance(event, Step) and event.steps == trial.total_steps
 
 
 def _cores_of(trial: Trial, role: str, index: int, usable: list[int]) -> list[int]:

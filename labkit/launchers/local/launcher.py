@@ -21,7 +21,6 @@ from labkit.launchers.protocol import OnEvent
 from labkit.runs import circumstances
 from labkit.settings import WARM
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS
 
 
 class LocalLauncher:
@@ -60,16 +59,14 @@ class LocalLauncher:
     def _run(
         self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
     ) -> dict[str, Any]:
-        trainer = Program.trainer(FRAMEWORKS[trial.framework])
+        trainer = Program.trainer(trial.runtime)
         with turn(trial, on_event), contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
             # From here on the first trial, for which the framework was imported, is as any other.
             launched = time.monotonic()
-            hosts = stack.enter_context(reserved_hosts(trial.replicas))
+            hosts = stack.enter_context(reserved_hosts(trial.replicas | trial.meeting))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
-            shared = arguments(
-                trial, trial.network.path, self.data_directory, self.deadline, compute
-            )
+            shared = arguments(trial, trial.file, self.data_directory, self.deadline, compute)
             try:
                 return attempt.run(hosts, shared, self.deadline)
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import select
 import shutil
@@ -51,7 +52,9 @@ class Program:
 
     def socket(self, threads: int) -> str:
         """Return the name of the fork server's socket."""
-        return f"{self.name}-{threads}" + f"-{self.sum[:8]}" * bool(self.sum)
+        python = hashlib.sha256(str(self.python).encode()).hexdigest()[:8]
+        other = f"-{python}" * (self.python != Path(sys.executable))
+        return f"{self.name}-{threads}" + f"-{self.sum[:8]}" * bool(self.sum) + other
 
 
 class WarmProcesses:

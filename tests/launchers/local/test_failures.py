@@ -10,7 +10,7 @@ import made_runs
 import pytest
 from made_trainer import failing, launch, single
 
-from labkit.launchers.local import attempt
+from labkit.launchers.local import attempt, patience
 from labkit.launchers.protocol import TrialDiverged
 from labkit.replicas.events import Ready
 from labkit.runs import Run, RunError
@@ -163,7 +163,7 @@ def test_no_sign_of_life(trainer, directory, monkeypatch):
 
     def be_impatient(event):
         if isinstance(event, Ready):
-            monkeypatch.setattr(attempt, "STALL", 1.0)
+            monkeypatch.setattr(patience, "STALL", 1.0)
 
     error = failing(single(), directory, be_impatient)
     assert "has shown no sign of life for 1 s. Still running: worker-0 at the barrier." in error

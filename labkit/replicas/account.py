@@ -1,0 +1,94 @@
+"""What a script says of its training, by reports or by prints, made into events."""
+
+import time
+
+from labkit.replicas import events, machine, rates
+
+FEWEST_RATES = 3
+"""Of a worker: the first one is of the warm-up, and one alone would say nothing of the others."""
+
+
+class Account:
+    """What one replica's script has said so far.
+
+    Parameters
+    ----------
+    args : Namespace
+        The replica's command line.
+    writer : Writer
+        Of its events.
+
+    Attributes
+    ----------
+    diverged : str
+        What is no number any more; empty as long as all are.
+    totals : dict of str to int
+        Steps and samples so far; empty of a script that does not report.
+    """
+
+    def __init__(self, args, writer):
+        self._args, self._writer = args, writer
+        self.diverged, self.totals = "", {}
+        self._rates = 0
+        self._reports = False
+        self._t = 0.0
+
+    def printed(self, line, pid):
+        """Look for a rate in a line of the process; a script that reports has better to say."""
+        if self._args.role != "worker" or self._reports:
+            return
+        found = rates.read(line, self._args.pattern)
+        if found:
+            self._rates += 1
+            cpu = machine.cpu_seconds(pid)
+            self._write(events.Rate, cpu=cpu, rate=found.rate, unit=found.unit)
+
+    def reported(self, what, **values):
+        """Take a message of `labkit.report`."""
+        getattr(self, "_" + what)(**values)
+
+    def _ready(self, **times):
+        self._reports = True
+        self._write(events.Ready, **times)
+
+    def _barrier(self, **times):
+        self._write(events.Barrier, **times)
+
+    def _step(self, steps, samples, metrics, **times):
+        self.totals = {"steps": steps, "samples": samples}
+        known = {name: metrics.pop(name, None) for name in ("loss", "accuracy")}
+        said = dict(self.totals, **known)
+        self._write(events.Step, metrics=metrics or None, **dict(times, **said))
+
+    def _evaluation(self, metrics, pause, **times):
+        for name, value in metrics.items():
+            steps = self.totals.get("steps", 0)
+            self._write(events.Evaluation, steps=steps, metric=name, value=value, pause=pause,
+                        **times)  # fmt: skip
+            pause = 0.0  # of all together
+
+    def _diverged(self, message, **times):
+        self.diverged = message
+
+    def _write(self, kind, cpu, t=None, **values):
+        """Write an event with the script's own times, which must not run backwards."""
+        self._t = max(self._t, time.monotonic() if t is None else t)
+        self._writer.write(kind, t=self._t, cpu=cpu, **values)
+
+    def complaint(self):
+        """Return why there is nothing to measure although the script ended well, if so."""
+        if self._args.role != "worker" or self.totals:
+            return ""
+        if self._reports:
+            return "the script called report.ready(), but never report.step()"
+        if self._rates >= FEWEST_RATES:
+            return ""
+        wanted = (
+            "that --pattern describes" if self._args.pattern
+            else "such as '123.4 images/sec', 'samples/sec: 123.4' or '12.3 steps/sec'"
+        )  # fmt: skip
+        return (
+            "the script ended without having called report.ready(), and printed {} rates {}; at "
+            "least {} are needed, so that one can be left out as warm-up. Print one more often, "
+            "take more steps, or say by --pattern how a rate looks"
+        ).format(self._rates or "no", wanted, FEWEST_RATES)

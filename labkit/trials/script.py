@@ -1,0 +1,250 @@
+"""A trial of a user's own: a script, its arguments, and how many replicas run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import modulefinder
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from labkit import replicas
+from labkit.errors import nearest
+from labkit.replicas import rates
+from labkit.trials.described import Described
+from labkit.trials.frameworks import SCRIPTED, Framework
+from labkit.trials.trial import Trial
+
+PLACEHOLDERS = (
+    "ps_hosts", "worker_hosts", "job_name", "task_index", "workers", "batch_size", "seed", "data",
+)  # fmt: skip
+"""What may stand between braces in a script's arguments; `labkit.replicas.script` fills it in."""
+
+FIELDS = (*Trial.model_fields, "arguments", "pattern", "python")
+"""What tells trials of all kinds apart, by the columns of a table of them."""
+
+KEPT = "script"
+"""The folder of a run in which the script and the files beside it are kept."""
+
+
+class _Fields(Described):
+    """What a script's trial consists of, and what may go together in it."""
+
+    TABLES = {"framework": SCRIPTED}
+    LAUNCHERS = ("local",)
+
+    framework: str = Field(description="what starts it, as its own launcher would")
+    script: str = Field(description="the path of a training script")
+    arguments: str = Field("", description="what it finds on its command line")
+    workers: int = Field(1, ge=1, description="replicas that train")
+    servers: int = Field(ge=0, description="parameter servers, which run the same script")
+    batch_size: int | None = Field(None, ge=1, description="samples per step of one worker")
+    seed: int = Field(1, ge=0, le=2**31 - 1, description="{seed} in the arguments")
+    threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
+    pattern: str | None = Field(None, description="of the rates that it prints")
+    python: str | None = Field(None, description="the interpreter")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = {name: value for name, value in values.items() if value is not None}
+        row, workers = SCRIPTED.get(str(values.get("framework"))), values.get("workers", 1)
+        servers = 0
+        if row and row.name != "torch" and type(workers) is int:
+            servers = row.servers_for(workers)
+        return {"servers": servers} | values
+
+    @field_validator("framework")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value not in SCRIPTED:
+            known = ", ".join(SCRIPTED)
+            raise ValueError(f"framework: {value!r}{nearest(value, SCRIPTED)}; allowed: {known}")
+        return value
+
+    @field_validator("script")
+    @classmethod
+    def _is_there(cls, value: str) -> str:
+        path = Path(value)
+        if path.suffix != ".py" or not path.is_file():
+            raise ValueError(f"script: {value!r}: there is no such file of Python in {Path.cwd()}")
+        return str(path.resolve())
+
+    @field_validator("arguments")
+    @classmethod
+    def _can_be_read(cls, value: str) -> str:
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"arguments: {value!r}: {error}") from None
+        for name in re.findall(r"\{(\w+)\}", value):
+            if name not in PLACEHOLDERS and (hint := nearest(name, PLACEHOLDERS)):
+                known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
+                raise ValueError(f"arguments: {{{name}}}{hint} There are {known}")
+        return shlex.join(words)
+
+    @field_validator("pattern")
+    @classmethod
+    def _finds_a_rate(cls, value: str) -> str:
+        try:
+            rates.compiled(value)
+        except ValueError as error:
+            raise ValueError(f"pattern: {error}") from None
+        return value
+
+    @field_validator("python")
+    @classmethod
+    def _is_a_path(cls, value: str) -> str:
+        return shutil.which(value) or value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if mistakes := list(self._mistakes()):
+            raise ValueError("\n".join(mistakes))
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        if self.servers and self.framework == "torch":
+            yield f"servers: {self.servers} with torch, whose scripts have none; allowed: 0"
+        if self.batch_size is None and "{batch_size}" in self.arguments:
+            yield "batch_size: missing, but {batch_size} is among the arguments"
+        try:
+            _ = self.sources
+        except SyntaxError as error:
+            yield f"script: {error.filename}, line {error.lineno}: not Python: {error.msg}"
+
+    @cached_property
+    def sources(self) -> dict[str, bytes]:
+        """The script and the files beside it that it imports, as they are when first asked for."""
+        home = Path(self.script).parent
+        finder = modulefinder.ModuleFinder([str(home)])
+        finder.run_script(self.script)
+        for name in finder.badmodules:  # such as are not here, and such as are not Python
+            path = home / f"{name.replace('.', '/')}.py"
+            if path.is_file():
+                compile(path.read_bytes(), path, "exec")
+        paths = {Path(found.__file__) for found in finder.modules.values() if found.__file__}
+        return {str(path.relative_to(home)): path.read_bytes() for path in sorted(paths)}
+
+
+class ScriptTrial(_Fields):
+    """A training run by a script of a user's own.
+
+    Parameters
+    ----------
+    framework : str
+        What starts it, as its own launcher would: ``mxnet``, ``tensorflow`` or ``torch``.
+    script : str
+        The path of the file.
+    arguments : str
+        What it finds on its command line, as one would type it; placeholders such as
+        ``{task_index}`` are filled in.
+    workers : int
+        Replicas that train.
+    servers : int, optional
+        Parameter servers, which run the same script; by default as many as the framework's trials
+        have, and none of ``torch``.
+    batch_size : int, optional
+        Samples per step of one worker, if they are always as many.
+    seed : int
+        ``{seed}`` in the arguments, by which repeats differ.
+    threads : int
+        Compute threads and cores of each worker.
+    pattern : str, optional
+        A regular expression for the rates that it prints, with a group named ``samples`` or
+        ``steps`` around the number per second; the usual phrases are known without.
+    python : str, optional
+        The interpreter; labkit's own by default.
+
+    Raises
+    ------
+    TrialError
+        With every mistake in one message.
+    """
+
+    # What nobody knows of a script: labkit's own trials say it.
+    total_steps = steps_per_epoch = evaluations = metric = slowdown = slowdown_spread = property(
+        lambda self: None
+    )
+    lock_step = property(lambda self: False)
+    datasets = property(lambda self: ())
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that are not defaults; of the script its name, wherever it lies."""
+        return self.model_dump(exclude_defaults=True) | {"script": Path(self.script).name}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the values and the files."""
+        values = json.dumps(self.values, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"{values}\n{self.sums['model']}".encode()).hexdigest()
+
+    @cached_property
+    def sums(self) -> dict[str, str]:
+        """SHA-256 of what starts it, and of its files; what data it reads nobody knows."""
+        return {
+            "code": self.runtime.sum,
+            "model": replicas.sum_of(self.sources),
+            "data": "",
+        }
+
+    @property
+    def name(self) -> str:
+        """A name people can read, unique by a piece of the identity; fit for a directory."""
+        batch = f"-b{self.batch_size}" if self.batch_size else ""
+        stem = Path(self.script).stem
+        return f"{self.framework}-{stem}-w{self.workers}{batch}-s{self.seed}-{self.identity[:12]}"
+
+    @property
+    def runtime(self) -> Framework:
+        """The row of the framework, with the interpreter that was asked for."""
+        row = SCRIPTED[self.framework]
+        return replace(row, python=Path(self.python)) if self.python else row
+
+    @property
+    def replicas(self) -> dict[str, int]:
+        """How many replicas each role has, in the order in which they start."""
+        scheduler = int(self.runtime.scheduler and self.servers > 0)
+        counts = {"scheduler": scheduler, "server": self.servers, "worker": self.workers}
+        return {role: count for role, count in counts.items() if count}
+
+    @property
+    def meeting(self) -> dict[str, int]:
+        """Further ports that its replicas need: one, where all workers meet before they train."""
+        return {"barrier": 1}
+
+    @property
+    def file(self) -> Path:
+        """The file that its replicas run."""
+        return Path(self.script)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What is to be kept with a run of it."""
+        return {f"{KEPT}/{name}": content for name, content in self.sources.items()}
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What a table of trials says of it: the script is the model, the strategy its own."""
+        own = self.model_dump(exclude={"script"})
+        known = {"model": Path(self.script).name, "strategy": "script"}
+        return dict.fromkeys(FIELDS) | own | known
+
+    def options(self, file: Path | str) -> dict[str, Any]:
+        """Return what its replicas find on their command lines, the script being there."""
+        given = self.model_dump(
+            exclude_none=True, include={"framework", "batch_size", "seed", "threads", "pattern"}
+        )
+        return given | {
+            "script": file, "file": list(self.sources), "argument": shlex.split(self.arguments),
+            "package": self.runtime.package or self.framework, "directory": Path.cwd(),
+        }  # fmt: skip

@@ -1,0 +1,87 @@
+"""Rates that scripts print: the usual phrases, and patterns of a user's own."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.replicas import rates
+from labkit.replicas.rates import Rate
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("line", "rate", "unit"),
+    [
+        ("images/sec: 123.4", 123.4, "samples"),
+        ("123 samples/sec", 123, "samples"),
+        ("Epoch[0] Batch [20]\tSpeed: 1234.56 samples/sec\taccuracy=0.5", 1234.56, "samples"),
+        # The number before the phrase is the step's.
+        ("10\timages/sec: 1,234.5 +/- 0.0 (jitter = 0.0)\t7.1", 1234.5, "samples"),
+        ("total images/sec: 99", 99, "samples"),
+        ("1.5e3 examples per second", 1500, "samples"),
+        ("img/s = 12", 12, "samples"),
+        ("images_per_second=12", 12, "samples"),
+        ("INFO:tensorflow:global_step/sec: 9.7", 9.7, "steps"),
+        ("100%|####| 50/50 [00:05<00:00, 9.86it/s]", 9.86, "steps"),
+        ("12 batches/s", 12, "steps"),
+        ("0.5 steps/sec", 0.5, "steps"),
+        # Samples say more than steps.
+        ("2.0 steps/s, 256 images/s", 256, "samples"),
+    ],
+)
+def test_usual_phrases(line, rate, unit):
+    assert rates.read(line) == Rate(rate, unit)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "epoch 3: loss 0.5", "12 ms/step", "images/sec: nan", "1.2.3 images/sec",
+     "9" * 400 + " images/sec", "12 images", "seconds per image: 3", "5 bits/s"],
+)  # fmt: skip
+def test_what_says_no_rate(line):
+    assert rates.read(line) is None
+
+
+@given(st.floats(0.01, 1e9), st.sampled_from(["{} samples/sec", "images/s: {}", "x={} img/s;"]),
+       st.text(st.characters(categories=["Lu", "Zs"])))  # fmt: skip
+def test_a_number_is_found_as_it_was_printed(value, phrase, around):
+    text = f"{value:.2f}"
+    found = rates.read(f"{around} {phrase.format(text)} {around}")
+    assert found == Rate(float(text), "samples")
+
+
+@given(st.text())
+def test_any_line_has_a_rate_or_none(line):
+    found = rates.read(line)
+    assert found is None or (found.unit in rates.UNITS and 0 <= found.rate < math.inf)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "found"),
+    [
+        (r"speed (?P<samples>[\d.]+)", "speed 12.5", Rate(12.5, "samples")),
+        (r"speed (?P<steps>[\d.,]+)", "speed 1,000", Rate(1000, "steps")),
+        (r"speed (?P<samples>\w+)", "speed fast", None),
+        (r"speed( (?P<samples>\d+))?", "speed", None),
+        (r"speed (?P<samples>\d+)", "12 images/s", None),  # instead of the usual phrases
+    ],
+)
+def test_patterns(pattern, line, found):
+    assert rates.read(line, pattern) == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mistake"),
+    [
+        ("(", "no regular expression"),
+        ("speed", "not one group"),
+        (r"(\d+)", "not one group"),
+        (r"(?P<samples>\d+) (?P<steps>\d+)", "not one group"),
+    ],
+)
+def test_patterns_that_find_nothing_are_refused(pattern, mistake):
+    with pytest.raises(ValueError, match=mistake):
+        rates.compiled(pattern)
