@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from labkit.analysis.scaling import configuration, settled
+from labkit.trials.nodes import slowdowns
+from labkit.trials.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,10 +54,7 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     step = 1000 * rows["workers"] / rows["batches_per_second"]
     cpu = rows["cpu_ms_per_step"] / column("threads", 1.0).fillna(1.0)
     core = column("compute_ms", float("nan"))
-    # So slow are workers on average of which the last is `spread` times as slow as the first.
-    spread = (1 + column("slowdown_spread", 1.0).fillna(1.0)) / 2
-    stretched = core * column("slowdown", 1.0).fillna(1.0) * spread.where(rows["workers"] > 1, 1.0)
-    computing = stretched.fillna(cpu).clip(upper=step)
+    computing = (core * rows.apply(_slowdown, axis="columns")).fillna(cpu).clip(upper=step)
     sending = (cpu - core).fillna(0.0).clip(lower=0.0, upper=step - computing)
     found = rows[by].assign(
         step=step,
@@ -69,6 +70,20 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     return means.assign(n=groups.size()).reset_index()
 
 
+def _slowdown(row: pd.Series) -> float:
+    """Return how many times as long computing takes in a worker's step, on average over steps.
+
+    In lock step all workers take equally many, else each as many as it is fast.
+    """
+    slow, spread = (row.get(name) for name in ("slowdown", "slowdown_spread"))
+    if slow is None or np.isnan(slow):
+        return 1.0
+    spread = 1.0 if spread is None or np.isnan(spread) else spread
+    each = np.array(slowdowns(slow, spread, int(row["workers"])))
+    lock_step = row["strategy"] in STRATEGIES and STRATEGIES[row["strategy"]].lock_step
+    return float(each.mean() if lock_step else 1 / np.mean(1 / each))
+
+
 def bottleneck(row: pd.Series) -> str:
     """Say in a sentence what holds up the workers of a row of `step_times`."""
     waiting, serving = 100 * row["waiting"] / row["step"], 100 * row["serving"]
@@ -78,11 +93,11 @@ def bottleneck(row: pd.Series) -> str:
             f"{held_up}, mostly for a core: all share {row['cores']:g}, so this says nothing "
             "about more machines"
         )
-    if waiting <= 100 * (1 - BUSY):
-        return f"{100 - waiting:.0f} % of a step is the worker's own work: more workers help"
     if row["servers"] == 1 and serving >= 100 * BUSY:
         return (
             f"{held_up}, and the server is busy for {serving:.0f} % of the time: more workers do "
             "not help, more servers or larger batches may"
         )
+    if waiting <= 100 * (1 - BUSY):
+        return f"{100 - waiting:.0f} % of a step is the worker's own work: nothing holds it up yet"
     return f"{held_up}, for servers, messages or other workers"

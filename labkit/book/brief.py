@@ -16,12 +16,11 @@ from labkit.errors import LabkitError
 from labkit.figures import breakdown, speedup, throughput
 from labkit.figures.breakdown import TIME
 from labkit.figures.page import Figure, theme, title_of
+from labkit.figures.scaling import SAMPLES, rate_of
 from labkit.figures.selection import Split, tables
 from labkit.figures.words import describe
 from labkit.prediction import Prediction, predict
 from labkit.settings import TEMPLATES
-
-RATE = "batches_per_second"
 
 AHEAD = (2, 4, 8)
 """Multiples of the most workers measured for which is predicted, beside the next one."""
@@ -39,7 +38,7 @@ class Row:
     ----------
     workers : int
     rate, low, high : float
-        Batches per second with the ends of its interval; NaN if there is none.
+        Throughput with the ends of its interval; NaN if there is none.
     speedup : float
         Over one worker; NaN if it is not known, as where workers shared cores.
     cost : float
@@ -108,9 +107,11 @@ def brief(results: Any, *, price: float | None = None, title: str | None = None)
     if price is not None and not price > 0:
         raise LabkitError(f"price: {price!r}; allowed: above 0, for a machine and an hour")
     drawn = [throughput(results), speedup(results), breakdown(results)]
-    trials = tables(results).table
+    chosen = tables(results)
+    trials = chosen.table
+    metric, unit = rate_of(chosen)
     split = Split.of(trials, "workers", None, None)
-    jobs = [_job(values, rows, split, price) for values, rows in split.curves(trials)]
+    jobs = [_job(values, rows, split, metric, price) for values, rows in split.curves(trials)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -119,20 +120,21 @@ def brief(results: Any, *, price: float | None = None, title: str | None = None)
     return environment.get_template("brief.html.j2").render(
         title=title or f"Do more machines help? {said}",
         jobs=jobs,
+        unit=unit,
         price=price,
         figures=[(title_of(figure), _embedded(figure)) for figure in drawn if not figure.empty],
-        facts=dict(_facts(trials)),
+        facts=dict(_facts(trials, metric)),
         unmeasured=_unmeasured(trials),
     )
 
 
 def _job(
-    values: dict[str, Any], trials: pd.DataFrame, split: Split, price: float | None
+    values: dict[str, Any], trials: pd.DataFrame, split: Split, metric: str, price: float | None
 ) -> Job:
     varying = [name for name in values if split.trials[name].nunique(dropna=False) > 1]
-    summary = analysis.summarise(trials, RATE)
-    speeds = analysis.speedups(trials, RATE).set_index("workers")["speedup"]
-    size = int(trials["batch_size"].iloc[0])
+    summary = analysis.summarise(trials, metric)
+    speeds = analysis.speedups(trials, metric).set_index("workers")["speedup"]
+    samples = 1 if metric == SAMPLES else trials["batch_size"].iloc[0]
     rows = []
     for _, row in summary.sort_values("workers").iterrows():
         behind = trials[trials["workers"] == row["workers"]]
@@ -140,8 +142,8 @@ def _job(
             Row(
                 int(row["workers"]), row["mean"], row["low"], row["high"],
                 float(speeds.get(row["workers"], float("nan"))),
-                _cost(row["mean"], row["workers"], size, price),
-                _note(behind), list(behind["trial"]),
+                _cost(row["mean"] * samples, row["workers"], price),
+                _note(behind, metric), list(behind["trial"]),
             )
         )  # fmt: skip
     own = summary[summary["mean"].notna() & ~summary["oversubscribed"].astype(bool)]
@@ -158,18 +160,18 @@ def _job(
         limit = f"With {describe(last, ['workers'])}, {analysis.bottleneck(last)}."
     ahead = [
         Row(f.workers, f.throughput, f.low, f.high, f.speedup,
-            _cost(f.throughput, f.workers, size, price), f.limit, ())
+            _cost(f.throughput * samples, f.workers, price), "", ())
         for f in prediction.forecasts[1:]
     ] if prediction else []  # fmt: skip
     return Job(describe(values, varying), rows, limit, _answer(points, prediction), ahead,
                prediction)  # fmt: skip
 
 
-def _cost(rate: float, workers: int, batch_size: int, price: float | None) -> float:
+def _cost(samples_per_second: float, workers: int, price: float | None) -> float:
     """Return the price of a million samples."""
     if price is None:
         return float("nan")
-    return MILLION / (rate * batch_size * HOUR) * workers * price
+    return MILLION / (samples_per_second * HOUR) * workers * price
 
 
 def _answer(points: dict[int, float], prediction: Prediction | None) -> str:
@@ -177,7 +179,7 @@ def _answer(points: dict[int, float], prediction: Prediction | None) -> str:
     if prediction is None:
         return (
             "Not known: that takes rates with at least two numbers of workers that have cores of "
-            f"their own; {len(points) or 'none'} is there."
+            f"their own, and there is {'only one' if points else 'none'}."
         )
     now, one_more, twice, *_ = prediction.forecasts
     gains = [100 * (f.throughput / now.throughput - 1) for f in (one_more, twice)]
@@ -189,18 +191,19 @@ def _answer(points: dict[int, float], prediction: Prediction | None) -> str:
     )
 
 
-def _note(trials: pd.DataFrame) -> str:
+def _note(trials: pd.DataFrame, metric: str) -> str:
+    notes = []
     if trials["oversubscribed"].astype(bool).any():
-        return "oversubscribed: workers share cores"
-    lost = trials[trials[RATE].isna()]
-    if lost.empty:
-        return ""
-    why = lost["status"].replace("finished", "machine too busy").unique()
-    some = "" if len(lost) == len(trials) else f"{len(lost)} of {len(trials)} runs: "
-    return some + ", ".join(sorted(why))
+        notes.append("oversubscribed: workers share cores")
+    lost = trials[trials[metric].isna()]
+    if len(lost):
+        why = lost["status"].replace("finished", "machine too busy").unique()
+        some = "" if len(lost) == len(trials) else f"{len(lost)} of {len(trials)} runs "
+        notes.append(some + ", ".join(sorted(why)))
+    return "; ".join(notes)
 
 
-def _facts(trials: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def _facts(trials: pd.DataFrame, metric: str) -> Iterator[tuple[str, str]]:
     """Yield what is to be known of where, when and with what was measured."""
     for name, column in (
         ("Machine", "host"), ("Processor", "cpu_model"), ("Cores", "cores"),
@@ -212,7 +215,7 @@ def _facts(trials: pd.DataFrame) -> Iterator[tuple[str, str]]:
     started = sorted(trials["started"].dropna()) if "started" in trials else []
     if started:
         yield "When", f"{started[0][:16]} to {started[-1][:16]}".replace("T", " ")
-    finished = int(trials[RATE].notna().sum())
+    finished = int(trials[metric].notna().sum())
     yield "Runs", f"{len(trials)}, of which {finished} gave a rate"
 
 

@@ -41,6 +41,8 @@ def new(file: Path) -> None:
             target.write((TEMPLATES / "model.py").read_text())
     except FileExistsError:
         raise LabkitError(f"{file} exists; nothing was written. Name another one.") from None
+    except OSError as error:
+        raise LabkitError(f"{file}: cannot be written: {error.strerror}") from None
     click.echo(
         f"{file}: written. Change it, then\n"
         f"  labkit model check {file}\n"

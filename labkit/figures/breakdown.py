@@ -36,6 +36,9 @@ SHARED = Patch(facecolor="0.75", edgecolor="white", hatch=HATCH, label="oversubs
 MOST = 9
 """Panels in a figure."""
 
+VISIBLE = 0.5
+"""Percent of a step from which on a part is drawn."""
+
 WIDTH = 0.7
 """Of a bar, as a share of the distance between two."""
 
@@ -116,7 +119,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, at: dict[Any, int]) -> None:
     below = 0.0 * rows["step"]
     for part in analysis.PARTS:
         share = 100 * rows[part] / rows["step"]
-        if share.any():
+        if (share >= VISIBLE).any():
             axes.bar(places, share, WIDTH, bottom=below, color=COLOURS[part], label=part,
                      hatch=[HATCH if shared else "" for shared in rows["oversubscribed"]],
                      edgecolor="white")  # fmt: skip

@@ -79,37 +79,42 @@ VARIABLES = {"mxnet": MXNet, "tensorflow": TensorFlow}
 
 
 class Samples:
-    """The first samples to train on, in the shapes of evaluation and of training.
+    """A few samples to train on and to judge, in the shapes of training and of evaluation.
 
     Parameters
     ----------
     model : module
     data : Arrays
     size : int
-        Samples to train on.
+        Samples of a step of training.
+
+    Attributes
+    ----------
+    batch, judged : tuple of ndarray
+        Inputs and labels of a step of training, and of one of evaluation: the same few samples,
+        repeated as often as it takes.
+    classes : int
+        In the labels.
     """
 
     def __init__(self, model, data, size):
-        self.size = size
-        chosen = np.arange(model.EVAL_BATCH) % min(len(data.train_inputs), model.EVAL_BATCH)
-        self.inputs = as_inputs(data.train_inputs[chosen])
-        self.labels = data.train_labels[chosen].astype(np.int32)
+        few = min(size, model.EVAL_BATCH, len(data.train_inputs))
+        inputs, labels = as_inputs(data.train_inputs[:few]), data.train_labels[:few]
+        trained, judged = (np.arange(n) % few for n in (size, model.EVAL_BATCH))
+        self.batch = inputs[trained], labels[trained].astype(np.int32)
+        self.judged = inputs[judged], labels[judged].astype(np.int32)
         self.classes = int(data.train_labels.max()) + 1
-
-    @property
-    def batch(self):
-        """What to train on."""
-        return self.inputs[: self.size], self.labels[: self.size]
 
     def loss(self, worker):
         """Return the mean loss on what was trained on, by a worker's snapshot."""
-        losses, _ = worker.evaluate(self.inputs, self.labels)
-        if np.size(losses) != self.labels.size:
+        inputs, labels = self.judged
+        losses, _ = worker.evaluate(inputs, labels)
+        if np.size(losses) != labels.size:
             raise ValueError(
-                f"{np.size(losses)} rows of scores for {self.labels.size} targets: the network "
-                "is to return one for each target of each sample"
+                f"{np.size(losses)} rows of scores for {labels.size} targets: the network is to "
+                "return one for each target of each sample"
             )
-        return float(np.reshape(losses, (len(self.labels), -1))[: self.size].mean())
+        return float(np.mean(losses))
 
 
 def examine(worker, samples, variables):

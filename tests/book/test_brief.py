@@ -67,7 +67,7 @@ def test_it_says_what_was_measured_and_what_to_expect():
     text = " ".join(page.text.split())
     assert "Do more machines help? MXNet, CNN, batch 512" in text
     assert re.search(r"Going from 4 to 5 workers is expected to raise the thr.* by \d+ %", text)
-    assert "97 % of a step is the worker's own work: more workers help." in text
+    assert "97 % of a step is the worker's own work: nothing holds it up yet." in text
     assert "here" in text and "9, of which 9 gave a rate" in text and "loopback" in text
 
 
@@ -105,7 +105,7 @@ def test_what_shared_cores_is_no_basis_for_a_prediction():
 def test_what_has_no_rate_says_why():
     found = lose(table(frameworks=("mxnet",)), workers=2, seed=1)
     rows = Page(brief(lose(found, workers=4, overloaded=True, status="finished"))).rows
-    assert "1 of 3 runs: failed" in rows[2][-1]
+    assert "1 of 3 runs failed" in rows[2][-1]
     assert rows[3][1] == "–" and "machine too busy" in rows[3][-1]
 
 

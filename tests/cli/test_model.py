@@ -55,6 +55,8 @@ def test_new_writes_a_starter_and_never_over_anything(labkit, here):
     done = labkit("model", "new", "my_mlp.py")
     assert done.exit_code == 1 and "my_mlp.py exists" in done.output
     assert (here / "my_mlp.py").read_text() == "mine"
+    done = labkit("model", "new", "nowhere/my_mlp.py")
+    assert done.exit_code == 1 and "nowhere/my_mlp.py: cannot be written: No such f" in done.output
     done = labkit("model", "new", "my_mlp")
     assert done.exit_code == 1 and "name it my_mlp.py" in done.output
 

@@ -130,6 +130,11 @@ class Simulated:
                   if all(finding.found for finding in same)]  # fmt: skip
         if self.follows == NOT_SIMULATED or not checks:
             return ""
+        if self.follows == NO:
+            always = [same for same in checks if all(f.outcome == FAILS for f in same)]
+            if not always:  # each slowdown has a reason of its own
+                return "; ".join(map(_reason, self.findings.items()))
+            checks = always
         same = min(checks, key=lambda same: min(map(_inside, same)))
         values = ", ".join(
             f"{finding.found.mean:.3g} with slowdown {slowdown:g}"
@@ -150,6 +155,17 @@ def _finding(check: Check, nodes: ThesisNodes, slowdown: float) -> Finding:
         return finding
     value = finding.found.mean
     return replace(finding, outcome=HOLDS if check.word.holds(value, value) else FAILS)
+
+
+def _reason(case: tuple[float, Sequence[Finding]]) -> str:
+    """Return the check that fails most clearly with a slowdown."""
+    slowdown, findings = case
+    worst = min((f for f in findings if f.found), key=_inside)
+    word = worst.check.word
+    return (
+        f"{worst.check.of}: {worst.found.mean:.3g} with slowdown {slowdown:g}; "
+        f"{word.name}: {word.range}"
+    )
 
 
 def _answer(findings: Sequence[Finding]) -> str:
