@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from labkit.errors import LabkitError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from labkit.trials.columns import Column
 
 SEPARATORS = (",", ";", "\t")
 
@@ -24,6 +26,16 @@ NEEDED = ("workers", "throughput")
 
 MOST_PROBLEMS = 10
 """That one error names; the others are counted."""
+
+THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*")
+"""A number whose mark may be one of thousands as well as a decimal one."""
+
+NO_RATES = re.compile(
+    r"throughput_.*|batch|epochs?|loss|time|low|high|min|max"
+    r"|(.*[ _-])?(std|stddev|sd|err|error|ci)",
+    re.IGNORECASE,
+)
+"""Names of columns of numbers that are no series' throughputs."""
 
 MISSPELT = 0.85
 """How much alike a column's name and ``throughput`` are if it is that with a slip."""
@@ -51,16 +63,18 @@ class Rates:
     notes: tuple[str, ...] = ()
 
 
+Source = "str | Path | pd.DataFrame | Mapping[int, float]"
+
 Cells = dict[str, Any]
 """A row of a table by the names of its columns; beside them ``trial``, where it stands."""
 
 
-def read(source: str | Path | pd.DataFrame, name: str = "") -> Rates:
-    """Return the throughputs in a csv file or a DataFrame.
+def read(source: Source, name: str = "") -> Rates:
+    """Return the throughputs in a csv file, a DataFrame or a mapping.
 
     Parameters
     ----------
-    source : path or DataFrame
+    source : path, DataFrame, or mapping of workers to throughput
         Columns ``workers`` and ``throughput``, or ``throughput [UNIT]``, in any order; of a file
         separated by comma, semicolon (then with decimal commas, if need be) or tab. ``series``,
         ``host`` and the fields of a trial tell rows apart; rows that agree in all of them are
@@ -84,9 +98,7 @@ def read(source: str | Path | pd.DataFrame, name: str = "") -> Rates:
     return Rates(name, table, unit, notes)
 
 
-def rows(
-    source: str | Path | pd.DataFrame, name: str = ""
-) -> tuple[list[Cells], str, tuple[str, ...]]:
+def rows(source: Source, name: str = "") -> tuple[list[Cells], str, tuple[str, ...]]:
     """Return the rows that `read` makes a table of, the unit, and notes.
 
     A file needs no more than the standard library: to predict from one is to start quickly.
@@ -95,6 +107,10 @@ def rows(
         path = Path(source)
         name, stem = name or str(path), path.stem
         header, cells, comma = _from_csv(path)
+    elif isinstance(source, Mapping):
+        name = stem = name or "table"
+        header, comma = list(NEEDED), False
+        cells = [(f"row {i}", list(row)) for i, row in enumerate(source.items())]
     else:
         name = stem = name or "table"
         header, comma = list(map(str, source.columns)), False
@@ -133,7 +149,8 @@ def _from_csv(path: Path) -> tuple[list[str], list[tuple[str, list[Any]]], bool]
     header = found[0][1] if found else []
     _refuse(
         str(path),
-        [f"line {n}: {len(row)} cells, but {len(header)} columns"
+        [f"line {n}: {len(row)} cells, but {len(header)} column{'s' * (len(header) != 1)} in the "
+         f"heading, line {found[0][0]}: {separator.join(header)}"
          for n, row in found if len(row) > len(header)],
     )  # fmt: skip
     cells = [
@@ -158,20 +175,39 @@ class _Reading:
         unit, header = _named(header)
         _refuse(self.name, [f"column {c!r} twice" for c in header if header.count(c) > 1][:1])
         table = [dict(zip(header, row, strict=True)) | {"trial": i} for i, row in cells]
+        if "workers" in header and not table:
+            raise LabkitError(f"{self.name}: no rows below the heading")
+        known = {*settings(header), "host", *REPEATS}
+        empty = {name for name in known & set(header) if all(_is_empty(r[name]) for r in table)}
+        header = [name for name in header if name not in empty]
+        table = [{n: cell for n, cell in row.items() if n not in empty} for row in table]
         fixed = settings(header)
         wide = self._wide(header, fixed, table)
         if "workers" not in header or not (wide or "throughput" in header):
             raise LabkitError(f"{self.name}: {_missing(header)}")
         notes: tuple[str, ...] = ()
-        if wide:
+        if not wide:
+            # None is of a line that is too short: a mistake.
+            lost = [r for r in table if r["throughput"] is not None and _is_empty(r["throughput"])]
+            table = [row for row in table if not any(row is each for each in lost)]
+            if lost:
+                where = ", ".join(row["trial"] for row in lost[:MOST_PROBLEMS])
+                notes = (f"{self.name}: no throughput, so not measured: {where}.",)
+        else:
             table = _long(table, wide)
             fixed = ["series", *fixed]
             series = f"{', '.join(wide[:-1])} and {wide[-1]}"
             where = f"{Path(self.name).name} has no column throughput"
             notes = (f"{where}: {series} are taken for series.",)
             header = [name for name in header if name not in wide]
-        self._check(table, fixed, header)
-        return [self._tidy(row, fixed) for row in table], unit, notes
+        if not table:
+            raise LabkitError(f"{self.name}: no row has a throughput")
+        notes += self._marks([row["throughput"] for row in table])
+        columns = _columns(header)
+        self._check(table, fixed, header, columns)
+        texts = {"host", *(name for name, column in columns.items() if not column.number)}
+        kept = [name for name in (*fixed, "host", *REPEATS) if name in header and name != "series"]
+        return [self._tidy(row, kept, texts) for row in table], unit, notes
 
     def _wide(self, header: list[str], fixed: list[str], table: list[Cells]) -> list[str]:
         """Return the columns that each are the throughput of a series; none of a long table."""
@@ -183,9 +219,42 @@ class _Reading:
             self._number(row[name]) > 0 or _is_empty(row[name])
             for row in table for name in others
         )  # fmt: skip
-        return others if numbers and len(others) > 1 and table else []
+        if not (numbers and len(others) > 1 and table):
+            return []
+        if none := [name for name in others if NO_RATES.fullmatch(name)]:
+            raise LabkitError(
+                f"{self.name}: no column 'throughput', and {', '.join(none)} cannot be the "
+                "throughput of a series; call the column that is throughput so, and leave the "
+                f"others out (there: {', '.join(header)})"
+            )
+        return others
 
-    def _check(self, table: list[Cells], fixed: list[str], header: list[str]) -> None:
+    def _marks(self, cells: list[Any]) -> tuple[str, ...]:
+        """Say which mark is taken for the decimal one; refuse numbers that it makes ambiguous.
+
+        In a file with semicolons either mark may be that of thousands: 1.234 beside 999. It is not
+        if another number of the file has it elsewhere, as 45.05 does.
+        """
+        marked = [cell for cell in cells if re.search("[.,]", str(cell))] if self.comma else []
+        either = {cell: THOUSANDS.fullmatch(cell) for cell in marked}
+        decimal = {mark for cell in marked if not either[cell] for mark in ".," if mark in cell}
+        doubtful = [c for c, found in either.items() if found and found[1] not in decimal]
+        marks = {either[cell][1] for cell in doubtful}
+        if not doubtful:
+            return ()
+        if len(doubtful) < len(set(cells)) or len(marks) > 1 or not self._number(doubtful[0]) > 0:
+            raise LabkitError(
+                f"{self.name}: throughput {', '.join(doubtful[:MOST_PROBLEMS])}: nobody can tell "
+                "whether a mark is the decimal one or one of thousands; leave out marks of "
+                "thousands, and write decimals with a number of digits other than three"
+            )
+        mark = marks.pop()
+        return (f"{Path(self.name).name}: {mark!r} is taken for the decimal mark.",)
+
+    def _check(
+        self, table: list[Cells], fixed: list[str], header: list[str], columns: dict[str, Column]
+    ) -> None:
+        needed = ["series", "host", *(name for name in columns if not columns[name].optional)]
         problems = []
         for row in table:
             workers = self._number(row["workers"])
@@ -197,21 +266,23 @@ class _Reading:
                 problems.append(
                     f"{row['trial']}: throughput {row['throughput']!r}; allowed: numbers above 0"
                 )
-            if _is_empty(row.get("series", "one")):
-                problems.append(f"{row['trial']}: no series")
+            problems += [f"{row['trial']}: no {n}" for n in needed if _is_empty(row.get(n, 1))]
+            problems += [
+                f"{row['trial']}: {name} {row[name]!r}; allowed: {column.allowed}"
+                for name, column in columns.items()
+                if column.number and not _is_empty(row[name])
+                and not column.has(self._number(row[name]))
+            ]  # fmt: skip
         _refuse(self.name, problems or _mixed(table, fixed, header))
 
-    def _tidy(self, row: Cells, fixed: list[str]) -> Cells:
+    def _tidy(self, row: Cells, kept: list[str], texts: set[str]) -> Cells:
         """Return a row with numbers for texts, as a table of trials has it."""
         tidy = {"trial": row["trial"]}
         if "series" in row:
             tidy["series"] = str(row["series"])  # also of what is called 1 and 2
-        elif "framework" not in fixed:
+        elif "framework" not in kept:
             tidy["series"] = self.stem
-        tidy |= {
-            name: self._plain(row[name])
-            for name in (*fixed, "host", *REPEATS) if name in row and name != "series"
-        }  # fmt: skip
+        tidy |= {n: str(row[n]) if n in texts else self._plain(row[n]) for n in kept}
         return tidy | {
             "workers": int(self._number(row["workers"])),
             "throughput": self._number(row["throughput"]),
@@ -233,6 +304,16 @@ class _Reading:
         if math.isnan(number):
             return None if _is_empty(cell) else cell
         return int(number) if number == int(number) else number
+
+
+def _columns(header: list[str]) -> dict[str, Column]:
+    """Return what may stand in each column that is a field of a trial."""
+    fields = [name for name in settings(header) if name != "series"]
+    if not fields:
+        return {}
+    from labkit.trials.columns import columns
+
+    return columns(fields)
 
 
 def _named(header: list[str]) -> tuple[str, list[str]]:
@@ -302,7 +383,9 @@ def _several(table: list[Cells], by: list[str], name: str) -> bool:
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or cell == "" or cell != cell
+    if isinstance(cell, str):
+        return not cell
+    return cell is None or str(cell) in ("nan", "<NA>", "NaT")  # what pandas has for it
 
 
 def _refuse(name: str, problems: Sequence[str]) -> None:

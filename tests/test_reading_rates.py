@@ -81,6 +81,35 @@ def test_series_that_are_numbers_are_names_all_the_same(mine):
     assert found.table["series"].tolist() == ["1", "2.0"]
 
 
+def test_empty_cells_of_a_long_table_were_not_measured(mine):
+    found = rates.read(mine("workers,throughput\n1,5\n2,\n4,9\n"))
+    assert rows(found, "workers", "throughput") == [(1, 5.0), (4, 9.0)]
+    assert "not measured: line 3." in found.notes[0]
+
+
+def test_fields_of_a_trial_are_of_their_type(mine):
+    text = "workers,throughput,model,batch_size,slowdown,series\n1,10,7,128.0,,\n2,20,7,128,20,\n"
+    found = rates.read(mine(text))
+    assert rows(found, "model", "batch_size") == [("7", 128), ("7", 128)]
+    assert found.table["slowdown"].isna().tolist() == [True, False]
+    assert found.table["series"].tolist() == ["mine", "mine"]  # empty throughout: not there
+    frame = pd.DataFrame({"workers": [1], "throughput": [1.5], "framework": [3], "model": [pd.NA]})
+    assert rows(rates.read(frame), "framework") == [("3",)]
+
+
+@pytest.mark.parametrize("cells", [("1,234", "2,5"), ("22.345", "45.05"), ("0,125", "0,5")])
+def test_decimals_that_are_seen_to_be_some(mine, cells):
+    found = rates.read(mine("workers;throughput\n1;{}\n2;{}\n".format(*cells)))
+    assert found.table["throughput"].tolist() == [float(c.replace(",", ".")) for c in cells]
+    assert found.notes == ()
+
+
+def test_what_is_taken_for_the_decimal_mark_is_said(mine):
+    found = rates.read(mine("workers;throughput\n1;1.234\n2;2.456\n"))
+    assert found.table["throughput"].tolist() == [1.234, 2.456]
+    assert found.notes == ("mine.csv: '.' is taken for the decimal mark.",)
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
@@ -98,6 +127,22 @@ def test_series_that_are_numbers_are_names_all_the_same(mine):
         ("workers,repeat,throughput\n1,1,5\n1,1,6\n", ["line 3: repeat 1 of 1 workers again"]),
         ("batch,workers,throughput\n1,1,5\n1,2,6\n2,1,5\n2,2,6\n",
          ["column 'batch' differs between rows of the same workers", "call it series"]),
+        ("workers,throughput,model\n1,10,\n2,20,lenet5\n", ["line 2: no model"]),
+        ("workers,throughput,host\n1,10,here\n2,20,\n", ["line 3: no host"]),
+        ("workers,throughput,batch_size\n1,10,big\n2,20,0\n",
+         ["line 2: batch_size 'big'; allowed: whole numbers from 1 on", "line 3: batch_size '0'"]),
+        ("workers,throughput,learning_rate\n1,10,-1\n", ["'-1'; allowed: numbers above 0"]),
+        ("workers;throughput\n1;1.234\n2;2.456\n4;999\n",
+         ["throughput 1.234, 2.456: nobody can tell"]),
+        ("workers;a;b\n1;1,234;1.567\n", ["throughput 1,234, 1.567: nobody can tell"]),
+        ("workers;throughput\n1;1.234\n2;2,5\n", ["throughput 1.234: nobody can tell"]),
+        ("workers,images,std\n1,10,1\n", ["std cannot be", "call the column"]),
+        ("workers,throughput_mean,throughput_std\n1,10,1\n", ["throughput_std cannot be"]),
+        ("workers,mxnet,Loss\n1,10,1\n", ["Loss cannot be"]),
+        ("workers,throughput\n", ["no rows below the heading"]),
+        ("workers,throughput\n1,\n", ["no row has a throughput"]),
+        ("# made by me\nworkers,throughput\n1,5\n",
+         ["line 2: 2 cells, but 1 column in the heading, line 1: # made by me"]),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_one_error(mine, text, said):

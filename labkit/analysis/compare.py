@@ -19,7 +19,7 @@ from labkit.analysis.comparison import (
 )
 from labkit.analysis.equations import MetricError
 from labkit.analysis.intervals import Interval, contrast, exponential
-from labkit.analysis.scaling import CIRCUMSTANCES, configuration
+from labkit.analysis.scaling import CIRCUMSTANCES, configuration, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ class _Side:
     def only(self, column: str) -> Any:
         """Return the value of a column that is the same for all rows; None if nobody says."""
         there = column in self.table and len(self.table)
-        return _plain(self.table[column].iloc[0]) if there else None
+        return plain(self.table[column].iloc[0]) if there else None
 
 
 def _compared(
@@ -160,7 +160,7 @@ def _pairs(
     for i, side in enumerate(sides):
         for key, rows in side.table.groupby(keys, dropna=False, sort=True):
             empty = [_Side(each.name, each.table.iloc[:0]) for each in sides]
-            found.setdefault(tuple(map(_plain, key)), empty)[i] = _Side(side.name, rows)
+            found.setdefault(tuple(map(plain, key)), empty)[i] = _Side(side.name, rows)
     varying = [
         i for i, name in enumerate(keys) if name == "workers" or len({key[i] for key in found}) > 1
     ]
@@ -235,9 +235,10 @@ def _why_none(rows: Sequence[Compared], sides: Sequence[_Side], keys: list[str])
         return "; ".join(reasons[:MOST_VALUES])
     apart = []
     for key in keys:
-        before, after = (list(map(_plain, side.table[key].unique())) for side in sides)
+        before, after = (list(map(plain, side.table[key].unique())) for side in sides)
         if not set(before) & set(after):
-            apart.append(f"{key} {_list(before)} before, {_list(after)} after")
+            there = (f"{_list(before)} in {sides[0].name}", f"{_list(after)} in {sides[1].name}")
+            apart.append(f"{key} {', '.join(there)}")
     return f"no setting in common{': ' * bool(apart)}{'; '.join(apart)}"
 
 
@@ -255,15 +256,9 @@ def _differences(
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Return a cell as Python's own, None if it is not set."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 def _list(values: Any) -> str:
     """Return the first few of some values, in words."""
     words = sorted("unset" if v is None else f"{v:g}" if isinstance(v, float) else str(v)
-                   for v in map(_plain, values))  # fmt: skip
+                   for v in map(plain, values))  # fmt: skip
     comma = "; " if any("," in word for word in words) else ", "
     return comma.join(words[:MOST_VALUES] + ["…"] * (len(words) > MOST_VALUES))

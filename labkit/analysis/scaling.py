@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labkit.analysis.equations import MetricError
 from labkit.analysis.intervals import (
@@ -42,6 +42,12 @@ def configuration(table: pd.DataFrame) -> list[str]:
 
     fields = ("series", *FIELDS, "launcher", *CIRCUMSTANCES, "oversubscribed", "reported")
     return [field for field in dict.fromkeys(fields) if field in table and field != "seed"]
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a table as Python's own: tables say NaN for what is not set."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def settled(table: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ examples:
 @click.option(
     "--fail-if-slower", "limit", metavar="PERCENT", callback=_share,
     help=f"Exit with {SLOWER_STATUS} if AFTER is slower by this much or more, and with 1 if that "
-    "cannot be said.",
+    "cannot be said, or AFTER has no rate for a setting of BEFORE.",
 )  # fmt: skip
 @click.option("--level", default=0.99, show_default=True, help="How often an interval is right.")
 @launcher_option("Where the trials were run, in a folder of outputs.")
@@ -73,9 +73,9 @@ def compare(
     """Compare the throughputs of two sets of measurements.
 
     BEFORE and AFTER are each a csv file with the columns workers and throughput, a folder of
-    outputs (of another machine or version, say), a table that `labkit results --output` has saved,
-    or reference, the published run. With --by, one set is enough; without any it is what is kept
-    here.
+    outputs (of another machine or version, say), a table of trials that `labkit results --output`
+    has saved as csv or parquet, or reference, the published run. With --by, one set is enough;
+    without any it is what is kept here.
 
     Compared is setting by setting what both have measured, and all of it together: faster, slower,
     no difference seen, or not comparable. That takes two repeats or more on either side.
@@ -163,3 +163,9 @@ def _judge(found: Comparison, limit: float) -> None:
         raise LabkitError(f"--fail-if-slower: cannot be said, as {found.note}")
     if found.overall.verdict == SLOWER and found.overall.ratio <= 1 - limit:
         raise click.exceptions.Exit(SLOWER_STATUS)
+    lost = [str(row) for row in found.settings if row.repeats[0] and not row.repeats[1]]
+    if lost:
+        raise LabkitError(
+            f"--fail-if-slower: cannot be said, as {found.after} has no rate for "
+            f"{len(lost)} of the settings of {found.before}: {'; '.join(lost)}"
+        )

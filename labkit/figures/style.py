@@ -20,6 +20,7 @@ from typing import Any
 
 import seaborn as sns
 
+from labkit.analysis.scaling import plain
 from labkit.trials.frameworks import FRAMEWORKS
 
 MARKERS = ">hops<d^Dv"
@@ -120,7 +121,7 @@ def style(configuration: Mapping[str, Any]) -> Style:
         Fields of a trial by their names. Those that differ along the line (the number of workers
         in a figure over workers) are left out.
     """
-    values = {name: _plain(value) for name, value in configuration.items()}
+    values = {name: plain(value) for name, value in configuration.items()}
     family = _family(values.pop("framework", None), values.pop("series", None))
     batch, workers = values.pop("batch_size", None), values.pop("workers", None)
     rate = values.pop("learning_rate", None)
@@ -144,12 +145,6 @@ def style(configuration: Mapping[str, Any]) -> Style:
     (colour,) = sns.husl_palette(1, h=hue % 360 / 359, s=0.95, l=lightness + family.lightness)
     marker = MARKERS[(family.first + place) % len(MARKERS)]
     return Style(tuple(colour), marker, _dashes(family.dash, dots % 4), width)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a table as Python's own: tables say NaN for what is not set."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _family(framework: str | None, series: str | None) -> Family:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,7 @@ def read(source: Any) -> Points:
         If the file cannot be read, for all that is wrong with the points, at once, or if they
         are of several series or hosts.
     """
-    if isinstance(source, Mapping):
-        import pandas as pd
-
-        source = pd.DataFrame({"workers": list(source), "throughput": list(source.values())})
-    named = "points" if hasattr(source, "columns") else str(source)
+    named = str(source) if isinstance(source, (str, Path)) else "points"
     found, _, _ = rates.rows(source, named)
     repeats: dict[int, list[float]] = {}
     for row in found:

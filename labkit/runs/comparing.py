@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit import rates
-from labkit.analysis.compare import LEVEL, compare_tables
+from labkit.analysis.compare import LEVEL, MOST_VALUES, compare_tables
 from labkit.analysis.comparison import Comparison
+from labkit.analysis.scaling import configuration
 from labkit.errors import LabkitError, nearest
 from labkit.rates import Rates
 from labkit.runs.selection import in_word, in_words, matching, there
@@ -29,7 +31,7 @@ def compare(
 
     Parameters
     ----------
-    before, after : path, DataFrame or object
+    before, after : path, DataFrame, mapping of workers to throughput, or object
         The path of a csv file with the columns workers and throughput, of a folder of outputs or
         of a table of trials that was saved; ``"reference"`` for the published run; a DataFrame;
         or what `measure` or `select` returned.
@@ -57,7 +59,7 @@ def compare(
         raise LabkitError("compare: give two sets, or one and `by`, a column with two values")
     if by is None:
         return compare_sets(read(before, name="before"), read(after, name="after"), level)
-    return compare_values(read(before, by=by), by, level=level)
+    return compare_values(read(before, by=by, name="the table"), by, level=level)
 
 
 def compare_sets(before: Rates, after: Rates, level: float = LEVEL) -> Comparison:
@@ -79,14 +81,17 @@ def compare_values(
     if by == "workers":
         raise LabkitError("by: workers; what more of them bring is a speedup, with a figure")
     if by not in table:
-        known = [name for name in table if table[name].nunique() == 2]
+        fields = [name for name in configuration(table) if name != "workers"]
+        known = [name for name in fields if len(there(table[name])) == 2]
         raise LabkitError(
-            f"by: {found.name} has no column {by!r}{nearest(by, list(table))}; with two values: "
+            f"by: {found.name} has no column {by!r}{nearest(by, fields)}; with two values: "
             f"{', '.join(known) or 'none'}"
         )
     values = values or tuple(there(table[by]))
     if len(values) != 2:
-        said = in_words(values) or "no value"
+        said = in_words(values[:MOST_VALUES]) or "no value"
+        more = len(values) - MOST_VALUES
+        said += f" and {more} more values" if more > 0 else ""
         raise LabkitError(f"by: {by} has {said} in {found.name}; exactly two can be compared")
     before, after = (matching(table, {by: [value]}) for value in values)
     names = tuple(v if isinstance(v, str) else f"{by} {in_word(v)}" for v in values)
@@ -122,7 +127,14 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
         if table is None:
             return rates.read(source)
     else:
+        if isinstance(source, Mapping):
+            return rates.read(source, name)
         table, notes = getattr(source, "table", source), ()
+        if not hasattr(table, "columns"):
+            raise LabkitError(
+                f"{name}: {source!r} is no set of measurements; allowed: a path, a DataFrame, a "
+                "mapping of workers to throughput, or what `measure` or `select` returned"
+            )
         if BATCHES not in table and "throughput" in table:
             return replace(rates.read(table, name), unit=getattr(source, "unit", ""))
     if table.empty:
@@ -141,16 +153,15 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
     import pandas as pd
 
     from labkit.runs.store import Store
-    from labkit.runs.tables import modernise
 
     if path.is_file():
         if path.suffix == ".parquet":
-            return modernise(pd.read_parquet(path)), ()
+            return _table(pd.read_parquet, path), ()
         with path.open(errors="replace") as file:
             ours = file.readline().startswith("trial,framework,")
-        return (modernise(pd.read_csv(path)) if ours else None), ()
+        return (_table(pd.read_csv, path) if ours else None), ()
     if (path / "trials.parquet").exists():
-        return modernise(pd.read_parquet(path / "trials.parquet")), ()
+        return _table(pd.read_parquet, path / "trials.parquet"), ()
     if not path.is_dir():
         raise LabkitError(
             f"{path}: no such file or folder; allowed: a csv file with the columns workers and "
@@ -161,6 +172,17 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
     runs = "kept run is" if unread == 1 else "kept runs are"
     note = f"{path}: {unread} {runs} of another version of labkit and cannot be read."
     return store.results().table, (note,) * bool(unread)
+
+
+def _table(read_file: Callable[[Path], pd.DataFrame], path: Path) -> pd.DataFrame:
+    """Return a table of trials that was saved."""
+    from labkit.runs.tables import modernise
+
+    try:
+        table = read_file(path)
+    except (OSError, ValueError) as error:  # pyarrow's and pandas' own are among them
+        raise LabkitError(f"{path}: cannot be read as a table of trials: {error}") from error
+    return modernise(table)
 
 
 def _unit(found: Rates) -> str:

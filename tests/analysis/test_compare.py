@@ -126,7 +126,7 @@ def test_settings_that_only_one_has_are_named_and_do_not_count():
 def test_nothing_in_common_says_in_what_they_differ():
     found = compare_tables(kept(), kept().assign(steps=936), ("a", "b"))
     assert found.overall.verdict == NOT_COMPARABLE
-    assert found.overall.reason == "no setting in common: steps 200 before, 936 after"
+    assert found.overall.reason == "no setting in common: steps 200 in a, 936 in b"
     assert np.isnan(found.overall.ratio)
 
 

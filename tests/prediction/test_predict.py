@@ -208,7 +208,7 @@ def test_repeats_count_as_their_geometric_mean(mine):
         ("worker,throughput\n1,2\n2,3\n", "no column 'workers'; did you mean 'worker'?"),
         ("workers,rate\n1,2\n", "no column 'throughput'; there: workers, rate"),
         ("workers,throughput\n1,5\n", "1 point; at least 2 are needed"),
-        ("workers,throughput\n", "0 points; at least 2 are needed"),
+        ("workers,throughput\n", "no rows below the heading"),
         ("workers,throughput\n1,-5\n2,3\n", "line 2: throughput '-5'; allowed: numbers above 0"),
         ("workers,throughput\n0,5\n2,3\n", "line 2: workers '0'; allowed: whole numbers from 1"),
         ("workers,throughput\n1.5,5\n2,3\n", "line 2: workers '1.5'"),

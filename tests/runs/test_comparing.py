@@ -86,11 +86,37 @@ def test_runs_of_another_version_are_counted(folder):
         (("reference",), {"by": "batch_size"}, "exactly two can be compared"),
         (("reference",), {"by": "workers"}, "speedup"),
         (("reference", pd.DataFrame({"workers": [1]})), {}, "no column batches_per_second"),
+        (("reference", 5), {}, "after: 5 is no set of measurements"),
+        (("reference",), {"by": "batches_per_second"}, "and [0-9]+ more values in reference"),
+        ((trials(),), {"by": "nosuch"}, "by: the table has no column"),
     ],
 )
 def test_what_is_no_comparison(arguments, options, said):
     with pytest.raises(LabkitError, match=said):
         compare(*arguments, **options)
+
+
+def test_fields_that_are_suggested_can_be_compared():
+    with pytest.raises(LabkitError) as refused:
+        compare("reference", by="nosuch")
+    suggested = str(refused.value).split("with two values: ")[1].split(", ")
+    assert {"framework", "slowdown"} <= set(suggested)  # slowdown: unset, and one value
+    for field in suggested:
+        assert compare("reference", by=field).before != "", field
+
+
+def test_points_as_predict_takes_them():
+    found = compare({1: 2, 2: 3}, {1: 2, 2: 3})
+    assert (found.before, found.after) == ("before", "after")
+    assert found.overall.reason == "one repeat each"
+
+
+@pytest.mark.parametrize("name", ["bad.parquet", "trials.parquet", "bad.csv"])
+def test_a_file_that_is_no_table_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_text('trial,framework,\n1,2\n"')
+    with pytest.raises(LabkitError, match=f"{name}: cannot be read as a table of trials: "):
+        compare("reference", tmp_path if name == "trials.parquet" else path)
 
 
 def test_an_empty_folder(tmp_path):
