@@ -23,6 +23,7 @@ from labkit.launchers.kubernetes.submission import submit
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.protocol import NoRoomForTrial, OnEvent, Submitted, TrialFailed, Waiting
 from labkit.trials import Trial
+from labkit.trials.frameworks import Framework
 
 LOOK_AGAIN = 60.0
 """Seconds after which a trial that waits for others' room tries again, whatever they do."""
@@ -104,8 +105,8 @@ class KubernetesLauncher:
                 self._warn(self._clean_up(trial, owner))
                 return record
 
-    def _circumstances(self, framework: str) -> dict[str, Any]:
-        image = image_of(framework, self.cluster.settings)
+    def _circumstances(self, framework: Framework) -> dict[str, Any]:
+        image = image_of(framework.name, self.cluster.settings)
         return {"host": self.cluster.address, "image": image}
 
     def _try(
