@@ -85,12 +85,17 @@ class Processes:
                 self.codes[message["ended"]] = message["code"]
 
     def cpu_seconds(self, tracker: Tracker) -> float:
-        """Return the CPU time that the replicas and this process have used so far."""
+        """Return the CPU time that this process and the replicas have used so far.
+
+        With what they have started: a script of a user's own is a process below its replica.
+        """
         used = time.process_time()
         for name, pid in self.pids.items():
             try:
-                times = psutil.Process(pid).cpu_times()
-                used += times.user + times.system
+                replica = psutil.Process(pid)
+                own = [each.cpu_times() for each in (replica, *replica.children(recursive=True))]
+                used += sum(map(sum, ((t.user, t.system, t.children_user, t.children_system)
+                                      for t in own)))  # fmt: skip
             except psutil.Error:  # it has ended, but its last event tells
                 used += tracker.last[name].cpu if name in tracker.last else 0.0
         return used
