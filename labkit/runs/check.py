@@ -40,6 +40,8 @@ def check(run: Run) -> None:
             raise RunError(f"{who} did not pass the barrier before training")
         _check_steps(who, run, [event for event in events if isinstance(event, Step)])
         _compare(who, _of_end(run, index, events))
+        if run.trial.metric is not None:
+            _compare(who, _of_trainer(events))
 
 
 Findings = Iterator[tuple[str, Any, Any]]
@@ -59,6 +61,16 @@ def _of_start(run: Run, role: str, start: Event) -> Findings:
     if role == "worker":
         yield "model", start.model, run.trial.sums["model"]
         yield "data", start.data, run.trial.sums["data"]
+
+
+def _of_trainer(events: list[Event]) -> Findings:
+    """Compare what a script may leave out or add, and labkit's own trainers may not."""
+    told = [event for event in events if isinstance(event, Step | Evaluation)]
+    found = [event for event in told if isinstance(event, Evaluation)]
+    yield "number of printed rates", sum(isinstance(event, Rate) for event in events), 0
+    yield "reports without a loss", sum(event.loss is None for event in told), 0
+    yield "evaluations without samples", sum(event.samples is None for event in found), 0
+    yield "evaluations without seconds", sum(event.seconds is None for event in found), 0
 
 
 def _check_steps(who: str, run: Run, steps: list[Step]) -> None:

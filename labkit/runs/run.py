@@ -68,8 +68,8 @@ class Run:
             If it is of a labkit that knew other fields, models or frameworks.
         """
         values = json.loads((directory / "trial.json").read_text())["values"]
-        trial = _trial(values, directory)
-        return cls(trial, directory, json.loads((directory / "run.json").read_text()))
+        record = json.loads((directory / "run.json").read_text())
+        return cls(_trial(values, directory), directory, record)
 
     def __repr__(self) -> str:
         return f"Run({self.directory.name}, {self.record['status']}, {self.launcher})"
@@ -109,9 +109,8 @@ class Run:
 
         Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
         held it up only as much as its own replicas did. Nor can it be told in a window shorter
-        than `SHORTEST_JUDGED`. Slow nodes were held up if more than `LATE_SHARE` of their
-        gradients were late, or less than `LEAST_IDLE` of the machine was idle, whoever kept it
-        busy.
+        than `SHORTEST_JUDGED`. Slow nodes were held up, by whomever, if more than `LATE_SHARE` of
+        their gradients were late, or less than `LEAST_IDLE` of the machine was idle.
         """
         if not self.finished or self.oversubscribed:
             return False
@@ -138,7 +137,9 @@ class Run:
     @functools.cached_property
     def reported(self) -> bool:
         """Whether its rate is one that a script has printed, rather than one that was measured."""
-        return not any(type(event) is Barrier for events in self.workers for event in events)
+        # Only a script may do without a barrier: labkit's own trainers always meet.
+        met = (type(event) is Barrier for events in self.workers for event in events)
+        return self.trial.metric is None and not any(met)
 
     @functools.cached_property
     def window(self) -> Window:

@@ -64,6 +64,10 @@ def renumbered(events):
                      | {"index": 1, "t": es[-1]["t"]}, es[-1]],
          "number of evaluations is 1, should be 0"),
         (lambda es: [e for e in es if e["kind"] != "barrier"], "did not pass the barrier"),
+        (lambda es: [{k: v for k, v in e.items() if k != "loss" or e.get("steps") != 50}
+                     for e in es], "reports without a loss is 1, should be 0"),
+        (lambda es: [*es[:-1], es[-1] | {"kind": "rate", "rate": 9.0, "unit": "steps"}, es[-1]],
+         "number of printed rates is 1, should be 0"),
         (lambda es: [e for e in es if e["kind"] != "ready"], "did not pass the barrier"),
     ],
 )  # fmt: skip
@@ -98,6 +102,10 @@ def test_servers_are_of_the_same_trial(role, spoil, says, tmp_path):
     (lambda es: [e for e in es if e["kind"] != "eval"], "number of evaluations is 0, should be 1"),
     (lambda es: [e | {"metric": "fitness"} if e["kind"] == "eval" else e for e in es],
      "metric is 'fitness', should be 'accuracy'"),
+    (lambda es: [{k: v for k, v in e.items() if k != "samples" or e["kind"] != "eval"}
+                 for e in es], "evaluations without samples is 1, should be 0"),
+    (lambda es: [{k: v for k, v in e.items() if k != "seconds"} for e in es],
+     "evaluations without seconds is 1, should be 0"),
     (lambda es: [e | {"value": float("nan")} if e["kind"] == "eval" else e for e in es],
      "value of eval is nan"),
 ])  # fmt: skip
@@ -110,6 +118,18 @@ def test_a_due_evaluation_is_there_and_a_number(spoil, says, tmp_path):
         return renumbered(spoil(made_runs.events(trial, role, index)))
 
     with pytest.raises(RunError, match=f"worker 0: .*{says}"):
+        checked(trial, tmp_path, change)
+
+
+def test_labkits_own_trainers_meet_even_if_there_is_nobody_else(tmp_path):
+    """Only of a script nothing more need be known than the rates that it prints."""
+    trial = made_runs.trial(strategy="single")
+
+    def change(role, index, lines):
+        kept = [e for e in made_runs.events(trial, role, index) if e["kind"] != "barrier"]
+        return renumbered(kept)
+
+    with pytest.raises(RunError, match="worker 0 did not pass the barrier"):
         checked(trial, tmp_path, change)
 
 
