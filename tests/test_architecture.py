@@ -29,6 +29,7 @@ FLOORS = (
     ("campaign",),
     ("figures",),
     ("thesis",),
+    ("course",),
     ("book",),
     ("doctor", "model_check"),
     ("cli",),

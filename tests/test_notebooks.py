@@ -1,4 +1,7 @@
-"""The notebooks: how they are written, and that they hold for every profile and any result."""
+"""The notebooks: how they are written, and that they hold for every profile and any result.
+
+Those on foundations, which measure nothing, have further tests in `tests/course/`.
+"""
 
 import ast
 import re
@@ -27,6 +30,7 @@ CHAPTER_6 = [
     "6-3-summary",
 ]
 PREDICTION = "8-prediction"
+COURSE = [page.name for page in plan("laptop") if page.name[0] in "234"]
 NAMES = ["5-deployment", *CHAPTER_6, PREDICTION]
 PROFILES = ["smoke", "laptop", "thesis"]
 PATHS = [NOTEBOOKS / f"{name}.ipynb" for name in NAMES]
@@ -35,6 +39,7 @@ MOST_LINES = 10
 MOST_COLUMNS = 79
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in COURSE)]
 
 
 def code(notebook, but_parameters=True):
@@ -54,6 +59,12 @@ def text(notebook):
 
 @pytest.fixture(params=PATHS, ids=lambda path: path.stem)
 def notebook(request):
+    """Return each of the notebooks that measure, and the template of an experiment."""
+    return nbformat.read(request.param, as_version=4)
+
+
+@pytest.fixture(params=ALL_PATHS, ids=lambda path: path.stem)
+def any_notebook(request):
     """Return each of the notebooks, and the template of an experiment."""
     return nbformat.read(request.param, as_version=4)
 
@@ -62,27 +73,27 @@ def notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
-    assert [page.name for page in plan("laptop")] == NAMES
-    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == NAMES
+    assert [page.name for page in plan("laptop")] == [*COURSE, *NAMES]
+    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*COURSE, *NAMES]
 
 
-def test_it_is_valid_and_stripped(notebook):
-    nbformat.validate(notebook)
-    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
-    assert notebook.metadata.kernelspec.name == "python3"
-    assert set(notebook.metadata) == {"kernelspec", "language_info"}
-    for cell in notebook.cells:
+def test_it_is_valid_and_stripped(any_notebook):
+    nbformat.validate(any_notebook)
+    assert (any_notebook.nbformat, any_notebook.nbformat_minor) == (4, 5)
+    assert any_notebook.metadata.kernelspec.name == "python3"
+    assert set(any_notebook.metadata) == {"kernelspec", "language_info"}
+    for cell in any_notebook.cells:
         assert re.fullmatch(r"[a-z0-9-]+", cell.id)
         assert set(cell.metadata) <= {"tags"}
         if cell.cell_type == "code":
             assert cell.outputs == [] and cell.execution_count is None
 
 
-def test_its_title_has_the_number_of_its_section(notebook, request):
+def test_its_title_has_the_number_of_its_section(any_notebook, request):
     name = request.node.callspec.id
     number = ".".join(re.match(r"[\d-]*", name)[0].strip("-").split("-"))
-    first, *others = text(notebook)
-    assert notebook.cells[0].source == first
+    first, *others = text(any_notebook)
+    assert any_notebook.cells[0].source == first
     assert first.startswith(f"# {number} " if number else "# ")
     assert not any(other.startswith("# ") for other in others)
 
@@ -104,15 +115,15 @@ def test_it_says_what_we_see_and_ends_with_two_exercises(notebook):
     assert [line[:2] for line in lines if re.match(r"\d\.", line)] == ["1.", "2."]
 
 
-def test_its_code_reads_like_a_lesson(notebook):
-    for source in code(notebook, but_parameters=False):
+def test_its_code_reads_like_a_lesson(any_notebook):
+    for source in code(any_notebook, but_parameters=False):
         assert max(map(len, source.split("\n"))) <= MOST_COLUMNS, source
-    for source in code(notebook):
+    for source in code(any_notebook):
         assert len(source.split("\n")) <= MOST_LINES, source
 
 
-def test_it_names_no_host_and_no_place_of_a_machine(notebook):
-    whole = "\n".join(cell.source for cell in notebook.cells)
+def test_it_names_no_host_and_no_place_of_a_machine(any_notebook):
+    whole = "\n".join(cell.source for cell in any_notebook.cells)
     assert not re.search(r"https?://|localhost|127\.0\.0|/(home|root|tmp)/", whole)
 
 
@@ -148,8 +159,7 @@ def test_papermill_knows_all_parameters(path):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_fits_the_notebooks(profile):
-    pages = [page.name for page in plan(profile)]
-    assert pages == NAMES if profile != "laptop-nodes" else set(pages) < set(NAMES)
+    assert [page.name for page in pages(profile)] == NAMES
 
 
 def test_the_thesis_has_the_grid_of_the_thesis():
@@ -164,6 +174,11 @@ def test_the_thesis_has_the_grid_of_the_thesis():
     assert {chosen[name]["epochs"] for name in CHAPTER_6[5:7]} == {4}
 
 
+def pages(profile):
+    """Return the pages of a profile that measure something."""
+    return [page for page in plan(profile) if page.name in NAMES]
+
+
 def values(page):
     """Return all parameters that a page is run with."""
     return parameters(page.source) | page.parameters
@@ -175,7 +190,7 @@ def values(page):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
     trials, found, printed = {}, {}, {}
-    for page in plan(profile):
+    for page in pages(profile):
         done = run(page, monkeypatch)
         trials[page.name], found[page.name], printed[page.name] = done
     shown = [number for page in found.values() for number in page]
@@ -200,7 +215,7 @@ def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
 
 
 def test_notebooks_say_so_where_nothing_could_be_measured(monkeypatch):
-    for page in plan("smoke"):
+    for page in pages("smoke"):
         _, _, printed = run(page, monkeypatch, measured=False)
         assert "nan" not in printed
 

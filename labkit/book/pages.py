@@ -5,7 +5,7 @@
     index.html
     <notebook>.ipynb, .html         executed, and rendered
     figures/<number>.svg, .png      what it shows
-    figures/<number>.csv            the trials that a figure shows
+    figures/<number>.csv            the trials that a figure shows, if it shows any
 
 An executed notebook says in its metadata from which inputs it was made: that is all the state
 there is, and it is put in place last. Until then everything lies in ``.unfinished``.
@@ -102,6 +102,7 @@ class Page:
             self.home / "figures" / f"{figure['number']}{suffix}"
             for figure in record.get("figures", ())
             for suffix in (".svg", ".png", ".csv")
+            if suffix != ".csv" or figure.get("trials", True)
         ]
 
     def trials(self) -> list[dict[str, str]]:

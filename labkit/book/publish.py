@@ -94,10 +94,11 @@ def front_page(pages: list[Page]) -> str:
         lines += [f"{'; '.join(notes(page.trials()))}.", ""] if page.trials() else []
         for figure in record["figures"]:
             number, title = figure["number"], figure["title"]
+            trials = f" ([its trials](figures/{number}.csv))" if figure.get("trials", True) else ""
             lines += [
                 f"![{title}](figures/{number}.svg)",
                 "",
-                f"*{title}* ([its trials](figures/{number}.csv))",
+                f"*{title}*{trials}",
                 "",
             ]
     return "\n".join(lines).rstrip() + "\n"

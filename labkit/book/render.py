@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labkit import provenance
 from labkit.book.pages import Page
@@ -76,14 +76,18 @@ def _clean(notebook: NotebookNode, profile: str) -> None:
             cell.source = f"# what the profile {profile} changes\n{values}"
 
 
-def _figures(notebook: NotebookNode) -> list[dict[str, str]]:
-    """Return number and title of all figures that a notebook has shown."""
+def _figures(notebook: NotebookNode) -> list[dict[str, Any]]:
+    """Return number and title of all figures that a notebook has shown, and if of trials."""
     images = [
         output.get("metadata", {}).get("image/png", {})
         for cell in notebook.cells
         for output in cell.get("outputs", ())
     ]
-    return [{"number": i["figure"], "title": i["alt"]} for i in images if "figure" in i]
+    return [
+        {"number": i["figure"], "title": i["alt"], "trials": i["trials"]}
+        for i in images
+        if "figure" in i
+    ]
 
 
 def _render(page: Page, notebook: NotebookNode) -> str:

@@ -1,0 +1,89 @@
+"""The notebooks on foundations: how they teach, and that all of their cells run."""
+
+import contextlib
+import io
+import os
+import re
+
+import nbformat
+import pytest
+
+from labkit import settings
+from labkit.book.plan import plan
+
+pytestmark = pytest.mark.unit
+
+PAGES = {page.name: page.source for page in plan("laptop") if page.name[0] in "234"}
+
+every_page = pytest.mark.parametrize("name", PAGES)
+
+
+def cells(name):
+    return nbformat.read(PAGES[name], as_version=4).cells
+
+
+def has(cell, tag):
+    return tag in cell.metadata.get("tags", ())
+
+
+@every_page
+def test_it_begins_with_goals_and_minutes(name):
+    first = cells(name)[0].source
+    assert "**Goals.**" in first
+    minutes = re.search(r"(\d+) minutes", first)
+    assert minutes and 20 <= int(minutes[1]) <= 40
+
+
+@every_page
+def test_it_ends_with_a_summary_exercises_and_references(name):
+    headings = [
+        line
+        for cell in cells(name)
+        if cell.cell_type == "markdown"
+        for line in cell.source.split("\n")
+        if line.startswith("## ")
+    ]
+    assert headings[-3:] == ["## Summary", "## Exercises", "## References"]
+
+
+@every_page
+def test_each_exercise_has_its_solution_folded(name):
+    """A text in <details>, or cells that MyST folds; at least one can be run."""
+    all_cells = cells(name)
+    begin = next(i for i, cell in enumerate(all_cells) if cell.source.startswith("## Exercises"))
+    end = next(i for i, cell in enumerate(all_cells) if cell.source.startswith("## References"))
+    solved, run = [], 0
+    for cell in all_cells[begin:end]:
+        solved += [False] * len(re.findall(r"^### Exercise \d", cell.source, re.MULTILINE))
+        code = cell.cell_type == "code"
+        if "<details>" in cell.source or code:
+            solved[-1] = True
+        if code:
+            assert has(cell, "solution") and has(cell, "hide-cell"), cell.source
+            run += 1
+    assert 3 <= len(solved) <= 5 and all(solved) and run
+
+
+@every_page
+def test_its_headings_are_in_order(name):
+    depth = 0
+    for cell in cells(name):
+        if cell.cell_type == "markdown":
+            for mark in re.findall(r"^(#+) ", cell.source, re.MULTILINE):
+                assert len(mark) <= depth + 1
+                depth = len(mark)
+
+
+@every_page
+def test_its_cells_run(name, monkeypatch, tmp_path):
+    """All of them, with the solutions, as in a book; each figure is kept."""
+    monkeypatch.setenv(settings.FIGURES, str(tmp_path))
+    monkeypatch.chdir(PAGES[name].parent)
+    code = [cell for cell in cells(name) if cell.cell_type == "code"]
+    space = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in code:
+            exec(compile(cell.source, f"{name}: {cell.id}", "exec"), space)
+    shown = {path.stem for path in tmp_path.glob("*.svg")}
+    drawn = sum(len(re.findall(r"\b(?:show|explore)\(", cell.source)) for cell in code)
+    assert len(shown) == drawn and os.listdir(tmp_path)
