@@ -32,5 +32,7 @@ def references(*keys: str) -> None:
             raise LabkitError(f"references.bib: {key!r} is unknown{nearest(key, entries)}")
     style = find_plugin("pybtex.style.formatting", "plain")(abbreviate_names=True)
     chosen = style.sort([entries[key] for key in keys])
-    texts = [entry.text.render(Backend()).replace("\n", " ") for entry in style.format_entries(chosen)]
+    texts = [
+        entry.text.render(Backend()).replace("\n", " ") for entry in style.format_entries(chosen)
+    ]
     display(Markdown("\n".join(f"- {text}" for text in texts)))
