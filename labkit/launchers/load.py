@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from labkit.replicas import cgroups, cores
@@ -24,17 +25,25 @@ class Load:
         self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.startup_s: float | None = None
 
-    def _mark(self, name: str, own: float) -> None:
-        used = self.quota.used() if self.quota else None
-        now = time.monotonic(), own, cores.times(self.processors), used
-        self.marks.setdefault(name, now)
+    def _mark(self, name: str, own: Callable[[], float]) -> None:
+        """Keep what is so now, the first time that it is asked for: looking costs CPU time."""
+        if name not in self.marks:
+            used = self.quota.used() if self.quota else None
+            self.marks[name] = time.monotonic(), own(), cores.times(self.processors), used
 
-    def begin(self, own: float) -> None:
-        """Mark the barrier; `own` are the CPU seconds that we have used so far."""
+    def begin(self, own: Callable[[], float]) -> None:
+        """Mark the barrier; `own` returns the CPU seconds that we have used so far."""
         self._mark("begin", own)
 
-    def finish(self, own: float) -> None:
-        """Mark the moment in which the first worker has taken its last step."""
+    def printed(self, own: Callable[[], float]) -> None:
+        """Mark the first rate that a script has printed: the beginning, where no barrier is."""
+        self._mark("printed", own)
+
+    def finish(self, own: Callable[[], float]) -> None:
+        """Mark the moment in which the first worker has taken its last step.
+
+        Of a script's steps nobody knows which is the last: there it is the script's end.
+        """
         self._mark("finish", own)
 
     def startup(self, seconds: float) -> None:
@@ -43,9 +52,10 @@ class Load:
 
     def report(self) -> dict[str, Any]:
         """Return loads in cores: of our replicas, and of all else, with what was stolen."""
-        if len(self.marks) < 2:
+        begin = self.marks.get("begin") or self.marks.get("printed")
+        if not begin or "finish" not in self.marks:
             return {}  # the events that mark them are missing, and so will be found wanting
-        t0, own0, times0, used0 = self.marks["begin"]
+        t0, own0, times0, used0 = begin
         t1, own1, times1, used1 = self.marks["finish"]
         seconds = max(t1 - t0, 1e-3)
         own = (own1 - own0) / seconds

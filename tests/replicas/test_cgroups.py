@@ -126,10 +126,10 @@ def measured(monkeypatch, own, change):
     """Return the report on a window of 10 s in which `change` happens."""
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     load = Load()
-    load.begin(1.0)
+    load.begin(lambda: 1.0)
     change()
     monkeypatch.setattr("time.monotonic", lambda: 110.0)
-    load.finish(1.0 + own)
+    load.finish(lambda: 1.0 + own)
     return load.report()
 
 
@@ -221,3 +221,27 @@ def test_a_real_quota(half_a_core):
     )  # fmt: skip
     usable, quota, group = done.stdout.split()
     assert (usable, quota, Path(group)) == ("1", "0.5", half_a_core)
+
+
+@pytest.mark.unit
+def test_what_a_script_prints_before_the_barrier_is_not_the_beginning(stat, hierarchies):
+    """Its waiting there would hide in the mean what others do afterwards."""
+    stat(0, 0, 0)
+    load = Load()
+    load.printed(lambda: 1.0)
+    load.begin(lambda: 2.0)
+    load.begin(lambda: pytest.fail("asked for again, while the clock runs"))
+    load.printed(lambda: pytest.fail("asked for again"))
+    load.finish(lambda: 5.0)
+    assert load.marks["begin"][1] == 2.0
+    assert load.report()["own_cpu"] > 100  # 3 s within a moment, not 4
+
+
+@pytest.mark.unit
+def test_where_there_is_no_barrier_it_is(stat, hierarchies):
+    stat(0, 0, 0)
+    load = Load()
+    assert load.report() == {}
+    load.printed(lambda: 1.0)
+    load.finish(lambda: 5.0)
+    assert load.report()["own_cpu"] > 100

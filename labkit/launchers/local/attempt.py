@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -135,17 +136,18 @@ class Attempt:
 
     def _read_events(self) -> bool:
         """Pass new events on; return whether there were any."""
-        seen = False
+        seen, used = False, partial(self.processes.cpu_seconds, self.tracker)
         for reader in self.readers.values():
             for event in reader.new():
                 seen = True
                 self.tracker.update(event)
-                if isinstance(event, Barrier | Rate):
-                    self.load.begin(self.processes.cpu_seconds(self.tracker))
                 if isinstance(event, Barrier):
+                    self.load.begin(used)
                     self.load.startup(event.t - self.launched)
+                elif isinstance(event, Rate):
+                    self.load.printed(used)
                 elif _is_last(event, self.trial):
-                    self.load.finish(self.processes.cpu_seconds(self.tracker))
+                    self.load.finish(used)
                 self.on_event(event)
         return seen
 

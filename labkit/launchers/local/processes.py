@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import select
 import signal
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -87,18 +90,19 @@ class Processes:
     def cpu_seconds(self, tracker: Tracker) -> float:
         """Return the CPU time that this process and the replicas have used so far.
 
-        With what they have started: a script of a user's own is a process below its replica.
+        With what they have started: a script of a user's own is a process below its replica, which
+        leads a session.
         """
-        used = time.process_time()
-        for name, pid in self.pids.items():
-            try:
-                replica = psutil.Process(pid)
-                own = [each.cpu_times() for each in (replica, *replica.children(recursive=True))]
-                used += sum(map(sum, ((t.user, t.system, t.children_user, t.children_system)
-                                      for t in own)))  # fmt: skip
-            except psutil.Error:  # it has ended, but its last event tells
-                used += tracker.last[name].cpu if name in tracker.last else 0.0
-        return used
+        found: Counter[int] = Counter()
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):  # it has ended meanwhile
+                times = process.cpu_times()
+                own = times.user + times.system + times.children_user + times.children_system
+                found[os.getsid(process.pid)] += own
+        # Of one that has ended, its last event tells.
+        said = {name: event.cpu for name, event in tracker.last.items()}
+        replicas = (max(found[pid], said.get(name, 0.0)) for name, pid in self.pids.items())
+        return time.process_time() + sum(replicas)
 
     def end(self, grace: float) -> None:
         """End all that still run: asked first, then by force."""
