@@ -19,14 +19,14 @@ test: $(READY) ## run the tests: first those that compute alone, on all cores
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)
 
-lab: $(READY) ## open the notebooks in JupyterLab; your own ones are in notebooks/own/
-	@mkdir -p notebooks/own
-	@[ -e notebooks/own/experiment.ipynb ] || cp templates/experiment.ipynb notebooks/own/
-	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
+lab: $(READY) ## open notebooks/start.ipynb in JupyterLab; your own ones are in notebooks/my/
+	@mkdir -p notebooks/my
+	@[ -e notebooks/my/experiment.ipynb ] || cp templates/experiment.ipynb notebooks/my/
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb
 
 lint: $(READY) ## check the style of the code, and that notebooks hold no outputs
 	$(BIN)/ruff check
-	find notebooks templates -path notebooks/own -prune -o -name '*.ipynb' -exec $(BIN)/nbstripout --verify {} +
+	find notebooks templates -path notebooks/my -prune -o -name '*.ipynb' -exec $(BIN)/nbstripout --verify {} +
 
 # Those whose cluster LABKIT_TEST_CLUSTER has to name, or they are left out.
 ON_CLUSTER := control_plane launchers logs startup

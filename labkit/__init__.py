@@ -18,6 +18,7 @@ _MODULES = {
     "check_parameters": "labkit.book.parameters",
     "claims": "labkit.thesis.claims",
     "compare": "labkit.runs.comparing",
+    "contents": "labkit.book.contents",
     "deployment": "labkit.figures",
     "epoch_time": "labkit.figures",
     "explore": "labkit.book.show",

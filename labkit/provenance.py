@@ -14,7 +14,7 @@ import psutil
 from labkit.errors import LabkitError
 from labkit.replicas import cores
 from labkit.settings import REPOSITORY
-from labkit.trials.frameworks import Framework
+from labkit.trials.frameworks import FRAMEWORKS, Framework
 
 _VERSIONS = """
 import json, platform, sys
@@ -79,14 +79,16 @@ def check(row: Framework) -> None:
     try:
         told = subprocess.run(
             [row.python, "-c", _IMPORTABLE, *row.modules],
-            capture_output=True, text=True, check=True, timeout=30,
+            cwd="/", capture_output=True, text=True, check=True, timeout=30,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise LabkitError(f"{row.python}: cannot be run as Python: {error}") from None
     if missing := told.stdout.split():
+        own = row in FRAMEWORKS.values()
+        advice = "--python names another interpreter for a script"
+        advice = "`labkit doctor` says what is missing" if own else advice
         raise LabkitError(
-            f"{row.python} has no module {', '.join(missing)}, which {row.title} needs; --python "
-            "names another interpreter for a script"
+            f"{row.python} has no module {', '.join(missing)}, which {row.title} needs; {advice}"
         )
 
 

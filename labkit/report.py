@@ -1,4 +1,4 @@
-"""Tell labkit what a training script does: three calls, of no effect where it is not around.
+"""Tell labkit what a training script does: three calls, which do nothing where it is not around.
 
     from labkit import report          # or copy this file beside the script, and: import report
 
@@ -33,7 +33,7 @@ def ready():
     Raises
     ------
     RuntimeError
-        If it is called a second time.
+        If it is called a second time, or in a process that the script has forked.
     """
     if _reporter:
         _reporter.ready()
@@ -54,11 +54,11 @@ def step(samples, loss=None, **metrics):
     Raises
     ------
     RuntimeError
-        If `ready` has not been called.
+        If `ready` has not been called, or in another process.
     ValueError
         If the samples are fewer than 0.
     ArithmeticError
-        If the loss, or another of the numbers, is none any more: the trial has diverged.
+        If the loss, or another of the numbers, is not finite: the trial has diverged.
     """
     if _reporter:
         _reporter.step(samples, metrics if loss is None else dict(metrics, loss=loss))
@@ -78,6 +78,8 @@ def evaluation(**metrics):
     ------
     RuntimeError, ArithmeticError
         As `step` does.
+    ValueError
+        If there is no metric.
     """
     if _reporter:
         _reporter.evaluation(metrics)
@@ -94,6 +96,7 @@ class _Reporter:
         self._last = None  # times of the last step, evaluation or barrier
 
     def ready(self):
+        self._check_process("ready")
         if self._last:
             raise RuntimeError("report.ready() is called a second time")
         self._send("ready", _times())
@@ -118,6 +121,8 @@ class _Reporter:
 
     def evaluation(self, metrics):
         self._check("evaluation")
+        if not metrics:
+            raise ValueError("report.evaluation(): what was found? Give accuracy=97.5, say")
         metrics = self._numbers(metrics, lambda value: not math.isnan(value))
         self.flush()
         now = _times()
@@ -133,7 +138,12 @@ class _Reporter:
             )
             self._sums, self._told, self._sent = {}, self._steps, self._last
 
+    def _check_process(self, name):
+        if os.getpid() != self._process:
+            raise RuntimeError(f"report.{name}() is called in a forked process")
+
     def _check(self, name):
+        self._check_process(name)
         if not self._last:
             raise RuntimeError(f"report.{name}() is called before report.ready()")
 
@@ -163,6 +173,7 @@ def _connect():
         # A process that the script has started finds the variable, but not the socket.
         if os.fstat(int(number)).st_ino != int(inode):
             return None
+        os.set_inheritable(int(number), False)
     except (OSError, ValueError):
         return None
     reporter = _Reporter(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=int(number)))

@@ -3,17 +3,25 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 import urllib.request
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from processes import REPOSITORY
+
+from labkit.book.plan import plan
+from labkit.settings import OUTPUTS
 
 pytestmark = pytest.mark.process
 
-OWN = "notebooks/own/experiment.ipynb"
+OWN = "notebooks/my/experiment.ipynb"
+
+START = "notebooks/start.ipynb"
 
 
 @pytest.fixture
@@ -53,7 +61,21 @@ def lab(tmp_path):
 
 
 def test_the_server_opens_what_the_readme_starts_from(lab):
-    for path in (OWN, "templates/experiment.ipynb", "notebooks/6-1-2-cnn-batch-5.ipynb"):
+    for path in (START, OWN, "templates/experiment.ipynb", "notebooks/6-1-2-cnn-batch-5.ipynb"):
         assert lab(path)["type"] == "notebook"
     ignored = subprocess.run(["git", "check-ignore", OWN], cwd=REPOSITORY, capture_output=True)
     assert ignored.returncode == 0  # and what lies deeper than notebooks/ is no part of the book
+
+
+@pytest.mark.timeout(600)
+def test_the_first_notebook_runs_as_it_stands(tmp_path):
+    """From its own folder, as JupyterLab runs it: a table of contents with links, and a trial."""
+    environment = os.environ | {OUTPUTS: str(tmp_path)}
+    notebook = nbformat.read(REPOSITORY / START, as_version=4)
+    client = NotebookClient(notebook, timeout=None, resources={"metadata": {"path": "notebooks"}})
+    client.execute(cwd=str((REPOSITORY / START).parent), env=environment)
+    shown = {cell.id: cell.outputs[-1].data for cell in notebook.cells if cell.get("outputs")}
+    links = re.findall(r"\]\(([\w-]+)\.ipynb\)", shown["contents"]["text/markdown"])
+    assert links == [page.name for page in plan("laptop")]
+    assert "1 run" in shown["results"]["text/html"]
+    assert "100" in shown["reports"]["text/html"]

@@ -39,7 +39,8 @@ MOST_LINES = 10
 MOST_COLUMNS = 79
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in COURSE)]
+START = "start"
+ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE))]
 
 
 def code(notebook, but_parameters=True):
@@ -74,7 +75,7 @@ def any_notebook(request):
 
 def test_there_is_a_notebook_for_each_section():
     assert [page.name for page in plan("laptop")] == [*COURSE, *NAMES]
-    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*COURSE, *NAMES]
+    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*COURSE, *NAMES, START]
 
 
 def test_it_is_valid_and_stripped(any_notebook):

@@ -126,3 +126,24 @@ def test_fewer_samples_than_none_are_refused(heard):
     heard[0].ready()
     with pytest.raises(ValueError, match="-1 samples"):
         heard[0].step(-1)
+
+
+def test_an_evaluation_without_a_metric_is_refused(heard):
+    heard[0].ready()
+    with pytest.raises(ValueError, match="accuracy=97.5"):
+        heard[0].evaluation()
+
+
+@pytest.mark.parametrize("call", [lambda r: r.ready(), lambda r: r.step(1)])
+def test_a_forked_process_is_not_the_worker(heard, call):
+    module, said = heard
+    module.ready()
+    module._reporter._process += 1  # as in a child
+    with pytest.raises(RuntimeError, match="in a forked process"):
+        call(module)
+    assert len(said()) == 2
+
+
+def test_what_a_script_starts_does_not_get_its_socket(heard):
+    number = int(os.environ[report.VARIABLE].partition(":")[0])
+    assert not os.get_inheritable(number)

@@ -7,6 +7,10 @@ from labkit.replicas import events, machine, rates
 FEWEST_RATES = 3
 """Of a worker: the first one is of the warm-up, and one alone would say nothing of the others."""
 
+ROUNDING = 2e-6
+"""Seconds that a pause is said to be shorter, so that it does not reach into the step before it:
+events have their times in microseconds."""
+
 
 class Account:
     """What one replica's script has said so far.
@@ -61,6 +65,7 @@ class Account:
         self._write(events.Step, metrics=metrics or None, **dict(times, **said))
 
     def _evaluation(self, metrics, pause, **times):
+        pause = max(0.0, round(pause - ROUNDING, 6))
         for name, value in metrics.items():
             steps = self.totals.get("steps", 0)
             self._write(events.Evaluation, steps=steps, metric=name, value=value, pause=pause,

@@ -73,7 +73,7 @@ class Meeting:
         self._selector.register(connection, selectors.EVENT_READ, (self._said, None))
 
     def _said(self, connection, _):
-        received = connection.recv(64)
+        received = _received(connection)
         self._lines[connection] += received
         line = self._lines[connection]
         if received and not line.endswith(b"\n"):
@@ -87,5 +87,13 @@ class Meeting:
                     met.sendall(b"go\n")
 
     def _answered(self, connection, _):
-        self._over = bool(connection.recv(64))
+        self._over = bool(_received(connection))
         self._selector.unregister(connection)
+
+
+def _received(connection):
+    """Return what has come; nothing from one that has died, of which others tell the cause."""
+    try:
+        return connection.recv(64)
+    except OSError:
+        return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from labkit.analysis import MetricError
 from labkit.replicas.events import (
     Barrier,
     Computed,
@@ -42,6 +43,10 @@ def check(run: Run) -> None:
         _compare(who, _of_end(run, index, events))
         if run.trial.metric is not None:
             _compare(who, _of_trainer(events))
+    try:
+        _ = run.window
+    except MetricError as error:
+        raise RunError(str(error)) from None
 
 
 Findings = Iterator[tuple[str, Any, Any]]

@@ -222,14 +222,5 @@ def _progress(worker: list[Event]) -> Progress:
     return Progress(
         t=np.array([0.0, *(t for t, _ in steps)]),
         samples=np.array([0, *(step.samples for _, step in steps)]),
-        pauses=_pauses(worker),
+        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
     )
-
-
-def _pauses(worker: list[Event]) -> list[tuple[float, float]]:
-    """Return begin and end of each evaluation; one begins when the one before has ended."""
-    found, end = [], 0.0
-    for t, event in since_barrier(worker, Evaluation):
-        found.append((max(t - event.pause, end), t))
-        end = t
-    return found

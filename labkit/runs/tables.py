@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,9 @@ NUMBERS = (
     "inference_per_second",
 )
 """Columns that only a finished run has."""
+
+METRICS = ("loss", "accuracy", "perplexity")
+"""Columns of what a network knows."""
 
 RENAMED = {"time_shared": "oversubscribed", "steadiness": "variation"}
 """Columns and circumstances by the names that earlier versions gave them."""
@@ -103,10 +106,8 @@ def _trial(run: Run) -> dict[str, Any]:
     row |= dict.fromkeys(NUMBERS, math.nan)
     if run.finished:
         row |= _numbers(run)
-        if row["batch_size"] is None and _batch_size(run) % 1 == 0:
-            row["batch_size"] = int(_batch_size(run))
     versions = versions_of(run)
-    return row | {
+    row |= {
         "started": record.get("started"),
         "host": machine["host"],
         "cpu_model": machine["cpu_model"],
@@ -117,6 +118,17 @@ def _trial(run: Run) -> dict[str, Any]:
         "load_after": record.get("load_after", math.nan),
         "other_cpu": record.get("other_cpu", math.nan),
         "steal_cpu": record.get("steal_cpu", math.nan),
+    }
+    if run.finished:
+        row |= _beside(row, {event.metric: event.value for _, event in run.evaluations()})
+    return row
+
+
+def _beside(row: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics by names that a table has no other column of: a script's may be any."""
+    return {
+        name if name in METRICS or name not in row else f"{name}_": value
+        for name, value in metrics.items()
     }
 
 
@@ -141,7 +153,6 @@ def _numbers(run: Run) -> dict[str, Any]:
             "idle_share": run.idle_share,
         }
     for _, event in run.evaluations():
-        numbers[event.metric] = event.value
         if event.seconds:
             numbers["inference_per_second"] = event.samples / event.seconds
     if not run.overloaded:
@@ -195,7 +206,7 @@ def _steps(run: Run) -> Iterator[dict[str, Any]]:
             elif not run.trial.lock_step:
                 samples = sum(np.interp(t, p.t, p.samples) for p in progress)
                 updates = float(samples / run.trial.batch_size)
-            yield _key(run) | {
+            row = _key(run) | {
                 "worker": index,
                 "t": t,
                 "steps": event.steps,
@@ -203,4 +214,5 @@ def _steps(run: Run) -> Iterator[dict[str, Any]]:
                 "updates": updates,
                 "loss": math.nan if event.loss is None else event.loss,
                 "accuracy": math.nan if event.accuracy is None else event.accuracy,
-            } | (event.metrics or {})
+            }
+            yield row | _beside(row, event.metrics or {})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
-import modulefinder
+import os
 import re
 import shlex
 import shutil
@@ -103,7 +104,8 @@ class _Fields(Described):
     @field_validator("python")
     @classmethod
     def _is_a_path(cls, value: str) -> str:
-        return shutil.which(value) or value
+        found = shutil.which(value)
+        return os.path.abspath(found) if found else value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -125,14 +127,35 @@ class _Fields(Described):
     def sources(self) -> dict[str, bytes]:
         """The script and the files beside it that it imports, as they are when first asked for."""
         home = Path(self.script).parent
-        finder = modulefinder.ModuleFinder([str(home)])
-        finder.run_script(self.script)
-        for name in finder.badmodules:  # such as are not here, and such as are not Python
-            path = home / f"{name.replace('.', '/')}.py"
-            if path.is_file():
-                compile(path.read_bytes(), path, "exec")
-        paths = {Path(found.__file__) for found in finder.modules.values() if found.__file__}
-        return {str(path.relative_to(home)): path.read_bytes() for path in sorted(paths)}
+        found: dict[Path, bytes] = {}
+        todo = [Path(self.script)]
+        while todo:
+            path = todo.pop()
+            if path not in found:
+                found[path] = path.read_bytes()
+                todo += imported(path, found[path], home)
+        return {str(path.relative_to(home)): found[path] for path in sorted(found)}
+
+
+def imported(path: Path, source: bytes, home: Path) -> Iterator[Path]:
+    """Yield the files below a folder that a file imports, the packages that they are in as well.
+
+    Folders without ``__init__.py`` are packages, too, which `modulefinder` does not know.
+    """
+    for node in ast.walk(ast.parse(source, str(path))):
+        bases, names = [home], []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names]
+            bases = [path.parents[node.level - 1]] if node.level else bases
+        for name in names:
+            parts = name.split(".")
+            for count in range(1, len(parts) + 1):
+                module = bases[0].joinpath(*parts[:count])
+                for file in (module.with_suffix(".py"), module / "__init__.py"):
+                    if file.is_file() and file.is_relative_to(home):
+                        yield file
 
 
 class ScriptTrial(_Fields):

@@ -28,6 +28,10 @@ pytestmark = pytest.mark.unit
         ("100%|####| 50/50 [00:05<00:00, 9.86it/s]", 9.86, "steps"),
         ("12 batches/s", 12, "steps"),
         ("0.5 steps/sec", 0.5, "steps"),
+        ("7/50 [00:09<01:00, 1.25s/it]", 0.8, "steps"),  # tqdm below one step per second
+        ("469/469 - 3s 5ms/step - loss: 0.3", 200, "steps"),  # Keras
+        ("1.2k images/s 0.98", 1200, "samples"),
+        ("images/sec: 3M", 3e6, "samples"),
         # Samples say more than steps.
         ("2.0 steps/s, 256 images/s", 256, "samples"),
     ],
@@ -38,7 +42,8 @@ def test_usual_phrases(line, rate, unit):
 
 @pytest.mark.parametrize(
     "line",
-    ["", "epoch 3: loss 0.5", "12 ms/step", "images/sec: nan", "1.2.3 images/sec",
+    ["", "epoch 3: loss 0.5", "0 s/step", "images/sec: nan", "images/sec: 1.2kB",
+     "images/sec: 98%", "img/s 1.2.3", "1.2.3 images/sec",
      "9" * 400 + " images/sec", "12 images", "seconds per image: 3", "5 bits/s"],
 )  # fmt: skip
 def test_what_says_no_rate(line):
@@ -77,9 +82,9 @@ def test_patterns(pattern, line, found):
     ("pattern", "mistake"),
     [
         ("(", "no regular expression"),
-        ("speed", "not one group"),
-        (r"(\d+)", "not one group"),
-        (r"(?P<samples>\d+) (?P<steps>\d+)", "not one group"),
+        ("speed", "exactly one group"),
+        (r"(\d+)", "exactly one group"),
+        (r"(?P<samples>\d+) (?P<steps>\d+)", "exactly one group"),
     ],
 )
 def test_patterns_that_find_nothing_are_refused(pattern, mistake):

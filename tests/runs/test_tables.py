@@ -6,6 +6,7 @@ import made_runs
 import pandas as pd
 import pytest
 
+from labkit.analysis import MetricError
 from labkit.runs.run import Run
 from labkit.runs.tables import modernise
 
@@ -192,3 +193,23 @@ def test_names_of_earlier_versions(store):
     assert list(modernise(old)) == ["trial", "oversubscribed", "variation"]
     made_runs.add(store, made_runs.trial(), time_shared=True)
     assert store.results().table.oversubscribed.tolist() == [True]
+
+
+def test_a_pause_that_reaches_into_the_steps_before_it_is_no_progress(tmp_path):
+    """Of a script's the account makes sure; of others it would be a wrong run."""
+    trial = made_runs.trial(batch_size=10, steps=1, workers=1)
+    told = [
+        ("barrier", 0.0, {}),
+        ("step", 1.0, {"steps": 1, "samples": 10, "loss": 1.0}),
+        ("eval", 2.0, {"steps": 1, "metric": "accuracy", "value": 50.0, "loss": 1.0,
+                       "samples": 10, "seconds": 1.0, "pause": 3.0}),
+        ("end", 3.0, {"steps": 1, "samples": 10, "peak_bytes": 1}),
+    ]  # fmt: skip
+    lines = [
+        made_runs.line({"seq": seq, "t": t, "role": "worker", "index": 0, "cpu": 0.0,
+                        "kind": kind} | fields)
+        for seq, (kind, t, fields) in enumerate(told)
+    ]  # fmt: skip
+    (tmp_path / "worker-0.log").write_text("".join(lines))
+    with pytest.raises(MetricError, match="a pause begins before the barrier"):
+        Run(trial, tmp_path, made_runs.RECORD).window  # noqa: B018

@@ -42,6 +42,22 @@ def test_files_beside_it_that_it_imports_are_part_of_it(here):
     assert set(trial().sources) == {"train.py", "helper.py", "parts/__init__.py", "parts/one.py"}
 
 
+def test_folders_without_an_init_are_packages_too(here):
+    """A folder may also merely bear the name of something that is installed."""
+    (here / "train.py").write_text("import wandb\nfrom utils.data import load\n")
+    (here / "wandb").mkdir()
+    (here / "utils").mkdir()
+    (here / "utils/data.py").write_text("from . import text\nfrom .text import words\n")
+    (here / "utils/text.py").write_text("from ..helper import X\nimport train\n")
+    assert set(trial().sources) == {"train.py", "utils/data.py", "utils/text.py", "helper.py",
+                                    "parts/__init__.py", "parts/one.py"}  # fmt: skip
+
+
+def test_its_interpreter_is_the_same_wherever_one_stands(here):
+    (here / "python").symlink_to("/bin/sh")
+    assert trial(python="./python").python == str(here / "python")
+
+
 @pytest.mark.parametrize("name", ["train.py", "helper.py", "parts/one.py"])
 def test_a_changed_file_makes_another_trial(here, name):
     before = trial()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from labkit.launchers.limits import STALL
 from labkit.launchers.tracking import Tracker
 
 LINGER = 30.0
-"""Seconds that servers may stay after the last worker has left."""
+"""Seconds that a script's servers may stay after the last worker has left."""
 
 
 class Patience:
@@ -31,9 +32,10 @@ class Patience:
     ) -> None:
         self._launched, self._deadline = launched, deadline
         self._progressed = time.monotonic()
-        # A script need not give another sign of life than that it prints.
-        self._files = []
+        # A script need not give another sign of life than that it prints, nor use its servers.
+        self._files, self._linger = [], math.inf
         if tracker.trial.total_steps is None:
+            self._linger = LINGER
             ends = (".log", ".err")
             self._files = [directory / f"{n}{end}" for n in tracker.names for end in ends]
         self._printed = 0
@@ -55,7 +57,7 @@ class Patience:
             return f"did not finish within its deadline of {self._deadline:g} s"
         if now - self._progressed > STALL:
             return f"has shown no sign of life for {STALL:g} s"
-        if workers_left is not None and now - workers_left > LINGER:
+        if workers_left is not None and now - workers_left > self._linger:
             return (
                 f"has ended but for its servers, which stay {LINGER:g} s after the last worker "
                 "has left. Do the workers use them? If not, ask for 0 servers"
