@@ -25,6 +25,7 @@ _MODULES = {
     "forecast": "labkit.figures",
     "learning_curve": "labkit.figures",
     "measure": "labkit.campaign",
+    "plan": "labkit.campaign",
     "predict": "labkit.prediction",
     "references": "labkit.book.references",
     "report": "labkit.report",

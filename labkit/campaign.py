@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +25,8 @@ from labkit.launchers.protocol import (
     TrialFailed,
     Waiting,
 )
+from labkit.planning import Plan, kept
+from labkit.planning.rounds import MAX_REPEATS, in_rounds, more_repeats
 from labkit.progress import SweepProgress, Tally
 from labkit.progress.course import DONE, REUSED
 from labkit.replicas.events import Event
@@ -44,13 +46,6 @@ LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": LocalLauncher, "kubern
 
 OVERLOAD_RETRIES = 1
 """How often a trial is repeated whose machine was too busy with other things to measure on."""
-
-FEWEST_REPEATS = 3
-"""From which on an interval is trusted: of two, Student's t is 12.7."""
-
-MAX_REPEATS = 10
-"""Of a setting, if the caller does not say: even of repeats that differ by 21 % (coefficient of
-variation) ten give an interval of 15 % to either side; what differs more needs another machine."""
 
 
 class SweepFailed(LabkitError):
@@ -112,30 +107,26 @@ def measure(
     """
     _check(sweep, launcher, precision, max_repeats, deadline)
     store = Store(store and store.root, launcher)
-    known: dict[Trial, Run] = {}
+    planned = _plan(store, sweep, precision, max_repeats, force)
+    trials, missing = list(planned.trials), planned.missing
+    known = {trial: planned.kept[trial] for trial in trials if trial in planned.kept}
     new: dict[Trial, Run] = {}
     failures: list[TrialFailed] = []
-    trials, due, runner, attempted = list(sweep), list(sweep), None, 0
+    runner, attempted, said = None, 0, planned.note
     with ExitStack() as stack:
         progress = stack.enter_context(SweepProgress(quiet))
         try:
-            while due:
-                if not force:
-                    known |= {t: r for t, r in store.look_up(due).items() if not r.overloaded}
-                missing = _in_rounds(trials, (trial for trial in due if trial not in known))
-                if missing:
-                    if launcher == "local":  # elsewhere the image has them
-                        for dataset in sorted({n for trial in missing for n in trial.datasets}):
-                            datasets.verify(dataset)
-                        for runtime in {trial.runtime: None for trial in missing}:
-                            provenance.check(runtime)
-                    runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
-                    progress.plan(missing)
-                    attempted += len(missing)
-                    one = _Once(runner, store, force, progress, on_event, known, new)
-                    failures += _run_all(missing, one, runner)
-                due = _more_repeats(trials, known | new, precision, max_repeats)
+            while missing:
+                runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+                progress.plan(missing, planned.seconds(missing), said)
+                attempted, said = attempted + len(missing), ""
+                one = _Once(runner, store, force, progress, on_event, known, new)
+                failures += _run_all(missing, one, runner)
+                due = more_repeats(trials, known | new, precision, max_repeats)
                 trials += due
+                if not force:
+                    known |= kept(store, due)
+                missing = in_rounds(trials, (trial for trial in due if trial not in known))
         except KeyboardInterrupt:
             raise _interruption(len(new)) from None
         tally = Tally.of(new.values(), known.values())
@@ -151,12 +142,65 @@ def measure(
     return Results([found[trial] for trial in trials], str(tally))
 
 
-def _interruption(kept: int) -> KeyboardInterrupt:
+def plan(
+    sweep: Sequence[Trial],
+    launcher: str = "local",
+    *,
+    precision: float | None = None,
+    max_repeats: int = MAX_REPEATS,
+    store: Store | None = None,
+    force: bool = False,
+) -> Plan:
+    """Say what `measure` would do, without doing it: nothing is started and nothing written.
+
+    Parameters
+    ----------
+    sweep, launcher, precision, max_repeats, store, force
+        As of `measure`.
+
+    Returns
+    -------
+    Plan
+        Which trials are kept and which would be measured, how long that takes, and how much
+        memory and disk: shown as a table with a line below, in ``.table`` and ``.note``. What is
+        expected is taken from kept runs of this machine that are most alike; NaN, and "unknown"
+        in the line, where there are none.
+
+    Raises
+    ------
+    LabkitError
+        As `measure` does before anything starts.
+    """
+    _check(sweep, launcher, precision, max_repeats, DEADLINE)
+    return _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
+
+
+def _plan(
+    store: Store, sweep: Sequence[Trial], precision: float | None, most: int, force: bool
+) -> Plan:
+    """Return a plan that can be carried out, as far as can be known before anything starts."""
+    at_once = 1
+    if store.launcher == "kubernetes":
+        from labkit.launchers.kubernetes.settings import Settings
+
+        at_once = Settings.load().parallel
+    planned = Plan(
+        store, sweep, precision=precision, max_repeats=most, force=force, parallel=at_once
+    )
+    if store.launcher == "local":  # elsewhere the image has them
+        for dataset in sorted({name for trial in planned.due for name in trial.datasets}):
+            datasets.verify(dataset)
+        for runtime in {trial.runtime: None for trial in planned.due}:
+            provenance.check(runtime)
+    return planned
+
+
+def _interruption(finished: int) -> KeyboardInterrupt:
     """Return what an interrupted sweep raises: it says what is kept.
 
     No class of its own, as only after a KeyboardInterrupt itself Python ends as SIGINT does.
     """
-    trials = "1 trial" if kept == 1 else f"{kept} trials"
+    trials = "1 trial" if finished == 1 else f"{finished} trials"
     error = KeyboardInterrupt(
         f"interrupted; what ran has been ended, what had finished is kept ({trials} of this "
         "call), and the same call goes on from there"
@@ -198,58 +242,6 @@ def _check(
         raise TrialError(f"max_repeats: {max_repeats!r}; allowed: a whole number from 1")
     if not deadline > 0:
         raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
-
-
-# --- which trials, in which order -----------------------------------------------------------
-
-
-def _setting(trial: Trial) -> Trial:
-    """Return what repeats have in common: all but the seed."""
-    return trial.replace(seed=1)
-
-
-def _in_rounds(sweep: Sequence[Trial], trials: Iterable[Trial]) -> list[Trial]:
-    """Return trials of a sweep in rounds: the first repeat of each setting, then the second, ...
-
-    Within a round those of a framework follow each other.
-    """
-    repeats: Counter[Trial] = Counter()
-    place = {}
-    frameworks = list(dict.fromkeys(trial.framework for trial in sweep))
-    for trial in sweep:
-        place[trial] = repeats[_setting(trial)], frameworks.index(trial.framework)
-        repeats[_setting(trial)] += 1
-    return sorted(trials, key=place.__getitem__)
-
-
-def _more_repeats(
-    trials: Sequence[Trial], runs: Mapping[Trial, Run], precision: float | None, most: int
-) -> list[Trial]:
-    """Return the next repeat of each setting whose throughput is not known precisely enough.
-
-    Not of those with a trial that failed or diverged. And where the last run found the machine
-    busy, even twice, another would not fare better: the next call measures that one anew.
-    """
-    if precision is None:
-        return []
-    settings: dict[Trial, list[Trial]] = {}
-    for trial in trials:
-        settings.setdefault(_setting(trial), []).append(trial)
-    more = []
-    for repeats in settings.values():
-        found = [runs.get(trial) for trial in repeats]
-        if len(found) >= most or not all(run and run.finished for run in found):
-            continue
-        if not found[-1].overloaded and not _is_precise(found, precision):
-            more.append(repeats[-1].replace(seed=1 + max(trial.seed for trial in repeats)))
-    return more
-
-
-def _is_precise(runs: Iterable[Run], precision: float) -> bool:
-    rates = [run.window.samples_per_second for run in runs if not run.overloaded]
-    if len(rates) < FEWEST_REPEATS:
-        return False
-    return analysis.geometric_interval(rates).half_width <= precision
 
 
 # --- running them ---------------------------------------------------------------------------

@@ -154,13 +154,9 @@ def cores() -> Check:
 
 def memory() -> Check:
     """Check the memory that is free, and for how many workers it is enough."""
-    import psutil
+    from labkit.launchers.local import memory
 
-    there = psutil.virtual_memory()
-    free, total = there.available, there.total
-    limit, used = cgroups.memory() or (total, 0)
-    if limit < total:
-        total, free = limit, min(free, limit - used)
+    free, total = memory.free()
     workers = max(0, int((free / _GB - _FRAMEWORKS_GB) / _WORKER_GB))
     found = f"{free / _GB:.1f} GB free of {total / _GB:.1f} GB, enough for about {workers} workers"
     if workers < 2:

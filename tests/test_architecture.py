@@ -26,6 +26,7 @@ FLOORS = (
     ("runs",),
     ("launchers",),
     ("progress",),
+    ("planning",),
     ("campaign",),
     ("figures",),
     ("thesis",),

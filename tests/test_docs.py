@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -11,8 +12,11 @@ from click.testing import CliRunner
 from processes import REPOSITORY
 
 import labkit
-from labkit import campaign, settings
-from labkit.cli import main
+from labkit import campaign, claims, compare, plan, settings
+from labkit.book.outlook import Row
+from labkit.cli import main, predict
+from labkit.doctor import Check
+from labkit.launchers.kubernetes import status
 from labkit.runs import Results, Store
 
 pytestmark = pytest.mark.unit
@@ -139,10 +143,45 @@ def test_tables_of_ones_own_work_as_written(tmp_path, monkeypatch):
         assert done.exit_code == 0, f"{line}: {done.output}"
 
 
+OTHER_VARIABLES = {"LABKIT_REPORT", "LABKIT_TEST_CLUSTER", "_LABKIT_COMPLETE"}
+"""Beside those of the settings: of the file that can be used alone, of tests, and of click."""
+
+
 def test_every_variable_is_on_the_page():
     named = {value for value in vars(settings).values() if str(value).startswith("LABKIT_")}
     assert named
-    assert named | {"LABKIT_TEST_CLUSTER"} == set(re.findall(r"`(LABKIT_\w+)`", API))
+    assert named | OTHER_VARIABLES == set(re.findall(r"`(_?LABKIT_\w+)`", API))
+
+
+def test_variables_are_in_the_settings_and_nowhere_else():
+    """So that the page, which is held to the settings, lacks none that is read elsewhere."""
+    known = {value for value in vars(settings).values() if str(value).startswith("LABKIT_")}
+    known |= OTHER_VARIABLES
+    files = [*REPOSITORY.glob("labkit/**/*.py"), *REPOSITORY.glob("benchmarks/*.py"),
+             *REPOSITORY.glob("templates/**/*"), *REPOSITORY.glob(".ci/*"),
+             REPOSITORY / "Makefile", REPOSITORY / "tests" / "conftest.py"]  # fmt: skip
+    for path in filter(Path.is_file, files):
+        for name in re.findall(r"_?LABKIT_[A-Z_]+[A-Z]", path.read_text(errors="replace")):
+            assert name in known, f"{path}: {name}"
+
+
+def of_other_tables(store):
+    """Yield the columns of the tables that commands print, beside those of trials."""
+    yield from plan([made_runs.trial()], precision=0.1, store=store).table.columns
+    yield from (each.name for kind in (Row, Check) for each in fields(kind))
+    yield from (*status.COLUMNS, *predict.COLUMNS, "cost")
+    yield from compare({1: 1.0}, {1: 1.0}).table.columns
+    yield from claims(store.results()).table.columns
+
+
+def test_every_column_of_other_tables_is_on_the_page(store, monkeypatch):
+    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
+    monkeypatch.setattr(campaign.provenance, "check", lambda runtime: None)
+    made_runs.add(store, made_runs.trial())
+    there = set(re.findall(r"`(\w+)`", API.partition("## Columns of other tables")[2]))
+    there |= set(made_runs.trial().columns)
+    missing = set(of_other_tables(store)) - there
+    assert not missing, ", ".join(missing)
 
 
 def test_every_column_is_on_the_page(store):

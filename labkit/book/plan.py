@@ -50,10 +50,7 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
         ``profiles.toml`` is not TOML.
     """
     there = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
-    try:
-        profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise BookError(f"{notebooks / 'profiles.toml'}: {error}") from None
+    profiles = _tables(notebooks)
     listed = profiles.pop(BOOK, list(there))
     for name in listed:
         if name not in there:
@@ -88,6 +85,20 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
         changed = {k: v for k, v in values.items() if v != known[name][k]}
         pages.append(Page(path, changed, home(profile, launcher)))
     return pages
+
+
+def profiles(notebooks: Path = NOTEBOOKS) -> list[str]:
+    """Return the names of the profiles."""
+    return [name for name in _tables(notebooks) if name != BOOK]
+
+
+def _tables(notebooks: Path) -> dict[str, Any]:
+    """Return what ``profiles.toml`` holds: a table for each profile, and the book's list."""
+    path = notebooks / "profiles.toml"
+    try:
+        return tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise BookError(f"{path}: {error}") from None
 
 
 def parameters(notebook: Path) -> dict[str, Any]:

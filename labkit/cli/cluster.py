@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from labkit.cli.clean import clean_kept, kept_options
+from labkit.cli.formats import format_option, of_frame
 from labkit.cli.main import main
 from labkit.cli.options import deadline_option, trial_options
+from labkit.cli.table import rows_of
 from labkit.trials import Trial, choices
 
 ROLES = ("scheduler", "server", "worker")
@@ -112,14 +114,32 @@ def push(framework: str, extra: tuple[str, ...], public: bool) -> None:
 @main.command(
     epilog="""\b
 examples:
-  watch labkit ps"""
+  watch labkit ps
+  labkit ps --format json"""
 )
-def ps() -> None:
+@format_option
+def ps(file_format: str) -> None:
     """List the trials in the cluster."""
-    from labkit.launchers.kubernetes.api import Cluster
-    from labkit.launchers.kubernetes.status import trials
+    import pandas as pd
 
-    click.echo(trials(Cluster()))
+    from labkit.launchers.kubernetes.api import Cluster
+    from labkit.launchers.kubernetes.status import COLUMNS, trials
+
+    cluster = Cluster()
+    table = pd.DataFrame(trials(cluster), columns=COLUMNS)
+    if file_format != "table":
+        click.echo(of_frame(table, file_format), nl=False)
+    elif table.empty:
+        click.echo(f"no trials in namespace {cluster.namespace!r}")
+    else:
+        ages = [f"{seconds} s" for seconds in table["age_s"]]
+        shown = table.drop(columns=["age_s", "abandoned"]).assign(age=ages)
+        click.echo("\n".join(rows_of(shown)))
+        for name in table.loc[table["abandoned"], "trial"]:
+            click.echo(
+                f"{name}: its labkit is gone. The same trial run again takes it over; labkit stop "
+                f"{name} deletes it."
+            )
 
 
 @main.command(

@@ -74,8 +74,8 @@ def compare(
 
     BEFORE and AFTER are each a csv file with the columns workers and throughput, a folder of
     outputs (of another machine or version, say), a table of trials that `labkit results --output`
-    has saved as csv or parquet, or reference, the published run. With --by, one set is enough;
-    without any it is what is kept here.
+    has saved as csv, json or parquet, or reference, the published run. With --by, one set is
+    enough; without any it is what is kept here.
 
     Compared is setting by setting what both have measured, and all of it together: faster, slower,
     no difference seen, or not comparable. That takes two repeats or more on either side.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labkit.cli.lists import ListCommand
+from labkit.cli.completion import offered, profiles
+from labkit.cli.lists import ListCommand, expanded
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
@@ -28,6 +29,14 @@ OF_TABLES = ("throughput", "speedup")
 """Those that need no more than numbers of workers and throughputs."""
 
 
+@offered
+def _numbers(context: click.Context) -> list[str]:
+    """Offer the numbers of the thesis's figures, and the general ones."""
+    from labkit.thesis.figures import FIGURES
+
+    return [*FIGURES, *KINDS]
+
+
 @main.command(
     cls=ListCommand,
     epilog="""\b
@@ -42,8 +51,11 @@ examples:
   labkit figure slowdown --model lenet5 --batch-size 128 --workers 5 10   lines for 5 and 10
   labkit figure speedup --from mine.csv    from a table of your own: workers,throughput"""
 )
-@click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}")
-@click.option("--profile", help="Only the trials that this profile's notebook shows.")
+@click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}", shell_complete=_numbers)
+@click.option(
+    "--profile", help="Only the trials that this profile's notebook shows.",
+    shell_complete=profiles,
+)  # fmt: skip
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
 @click.option(
@@ -222,7 +234,7 @@ def _check_options(kind: str, draw: Any, style: dict[str, Any]) -> None:
 def _counts(texts: tuple[str, ...]) -> list[int]:
     """Return the numbers of workers of which there is to be a line."""
     try:
-        return [int(text) for text in texts]
+        return [int(text) for text in expanded(texts)]
     except ValueError:
         raise LabkitError(f"--workers: {', '.join(texts)}; allowed: numbers") from None
 

@@ -7,9 +7,12 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 format_option = click.option(
     "--format", "file_format", type=click.Choice(["table", "csv", "json"]), default="table",
@@ -25,6 +28,13 @@ def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({name: "" if _lacks(v) else v for name, v in row.items()} for row in rows)
     return text.getvalue()
+
+
+def of_frame(table: pd.DataFrame, file_format: str) -> str:
+    """Return a table as csv or JSON, with all its columns."""
+    if file_format == "csv":
+        return table.to_csv(index=False)
+    return table.to_json(orient="records", indent=1) + "\n"
 
 
 def as_json(content: Any) -> str:

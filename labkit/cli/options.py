@@ -7,6 +7,7 @@ from typing import get_args
 
 import click
 
+from labkit.cli.completion import values_of_field
 from labkit.launchers.limits import DEADLINE
 from labkit.trials import Trial, choices
 
@@ -34,6 +35,7 @@ def _trial_options(command: Callable[..., None], multiple: bool = False) -> Call
             metavar=_metavar(allowed, kinds, multiple),
             multiple=multiple,
             help=text,
+            shell_complete=values_of_field(name),
         )(command)
     return command
 
@@ -50,6 +52,11 @@ deadline_option = click.option(
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 
+dry_run_option = click.option(
+    "--dry-run", is_flag=True,
+    help="Say what would be done, and how long that takes; start nothing, and write nothing.",
+)  # fmt: skip
+
 
 def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return an option for where trials run, refused at once if there is no such launcher.
@@ -61,7 +68,7 @@ def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., 
     """
     return click.option(
         "--launcher", default="local", show_default=True, metavar="local|kubernetes",
-        callback=_checked, help=text,
+        callback=_checked, help=text, shell_complete=values_of_field("launcher"),
     )  # fmt: skip
 
 

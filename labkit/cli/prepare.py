@@ -9,6 +9,7 @@ import click
 
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.main import main
+from labkit.cli.options import quiet_option
 from labkit.datasets import DATASETS, fetch, verify
 from labkit.settings import data_directory
 
@@ -45,7 +46,8 @@ examples:
 )
 @click.argument("names", nargs=-1, metavar=f"[{'|'.join(DATASETS)}]...")
 @click.option("--verify", "only_verify", is_flag=True, help="Only check the files that are there.")
-def data(names: tuple[str, ...], only_verify: bool) -> None:
+@quiet_option
+def data(names: tuple[str, ...], only_verify: bool, quiet: bool) -> None:
     """Fetch data sets and check them, byte for byte."""
     from tqdm import tqdm
 
@@ -53,7 +55,7 @@ def data(names: tuple[str, ...], only_verify: bool) -> None:
         if only_verify:
             verify(name)
         else:
-            with tqdm(unit="B", unit_scale=True, leave=False, disable=None) as bar:
+            with tqdm(unit="B", unit_scale=True, leave=False, disable=quiet or None) as bar:
 
                 def show(what: str, done: int, total: int | None, bar: Any = bar) -> None:
                     bar.set_description_str(what, refresh=False)

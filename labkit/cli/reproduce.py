@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from labkit.cli.completion import notebooks, profiles
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option, quiet_option
+from labkit.cli.options import dry_run_option, launcher_option, quiet_option
+from labkit.cli.table import rows_of
 
 
 @main.command(
@@ -14,19 +16,33 @@ examples:
   labkit reproduce                                    the laptop profile
   labkit reproduce --profile smoke --only 6-1-3       one notebook of another
   labkit reproduce --profile laptop-nodes             ten slow nodes on two cores
-  labkit reproduce --profile thesis --launcher kubernetes   the thesis's own grid, on a cluster"""
+  labkit reproduce --profile thesis --launcher kubernetes   the thesis's own grid, on a cluster
+  labkit reproduce --dry-run                          what would be run, and nothing else"""
 )
 @click.option(
-    "--profile", default="laptop", show_default=True, help="smoke, laptop, laptop-nodes or thesis."
-)
-@click.option("--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.")
+    "--profile", default="laptop", show_default=True, shell_complete=profiles,
+    help="smoke, laptop, laptop-nodes or thesis.",
+)  # fmt: skip
+@click.option(
+    "--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.",
+    shell_complete=notebooks,
+)  # fmt: skip
 @launcher_option("Where trials run; kubernetes: your kubeconfig's cluster, as cluster.toml says.")
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
+@dry_run_option
 @quiet_option
 def reproduce(
-    profile: str, only: tuple[str, ...], launcher: str, force: bool, quiet: bool
+    profile: str, only: tuple[str, ...], launcher: str, force: bool, dry_run: bool, quiet: bool
 ) -> None:
     """Run and render the notebooks of a profile."""
+    if dry_run:
+        import pandas as pd
+
+        from labkit.book.outlook import outlook
+
+        rows, note = outlook(profile, only, launcher, force)
+        click.echo("\n".join([*rows_of(pd.DataFrame(rows)), "", note]))
+        return
     from labkit.book import reproduce
 
     reproduce.reproduce(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from labkit.cli.formats import of_frame
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
@@ -71,12 +72,10 @@ def results(
     if file_format == "table":
         width = None if output else terminal_width()
         written = f"{short(frame, table, width)}\n".encode()
-    elif file_format == "csv":
-        written = frame.to_csv(index=False).encode()
-    elif file_format == "json":
-        written = frame.to_json(orient="records", indent=1).encode() + b"\n"
-    else:
+    elif file_format == "parquet":
         written = frame.to_parquet(index=False)
+    else:
+        written = of_frame(frame, file_format).encode()
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(written)

@@ -9,10 +9,17 @@ from typing import Any
 
 import click
 
-from labkit.cli.lists import ListCommand
+from labkit.cli.formats import format_option, of_frame
+from labkit.cli.lists import ListCommand, next_value
 from labkit.cli.main import main
-from labkit.cli.options import deadline_option, launcher_option, quiet_option, sweep_options
-from labkit.cli.table import short, terminal_width
+from labkit.cli.options import (
+    deadline_option,
+    dry_run_option,
+    launcher_option,
+    quiet_option,
+    sweep_options,
+)
+from labkit.cli.table import rows_of, short, terminal_width
 from labkit.trials import Sweep
 
 
@@ -24,6 +31,8 @@ examples:
       --learning-rate 0.025 --steps 200
   labkit run --framework mxnet tensorflow --model lenet5 --workers 1 2 4 \\
       --batch-size 128 --learning-rate 0.025 --steps 200 --repeats 3
+  labkit run --framework mxnet --model lenet5 --workers 1-4 --batch-size 128 \\
+      --learning-rate 0.025 --steps 200 --repeats 3 --dry-run
   labkit run --framework tensorflow --model lstm --batch-size 20 --learning-rate 0.05 \\
       --epochs 1 --loss-over-time sum --clip-norm 5
   labkit run --framework mxnet --model lenet5 --workers 1 10 20 --slowdown 20 \\
@@ -47,17 +56,23 @@ examples:
     help="What rates look like that --script prints, with a group named samples or steps around "
     "the number per second; usual phrases, such as 123.4 images/sec, are known without.",
 )
-@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
+@click.argument(
+    "arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value
+)
 @click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")
 @launcher_option("Where to run it.")
 @deadline_option
 @click.option("--force", is_flag=True, help="Run it even if it has been run before.")
+@dry_run_option
 @quiet_option
+@format_option
 def run(
     launcher: str,
     deadline: float,
     force: bool,
+    dry_run: bool,
     quiet: bool,
+    file_format: str,
     repeats: int,
     script: str | None,
     python: str | None,
@@ -68,8 +83,8 @@ def run(
     """Run a trial and say how it went, or a sweep of trials.
 
     An option with several values makes a trial for each of them; several such options, one for
-    each combination. With --script, what stands behind -- is what the script finds on its command
-    line.
+    each combination. Whole numbers may be given as a range, 1-4. With --script, what stands
+    behind -- is what the script finds on its command line.
     """
     given = {name: list(found) for name, found in values.items() if found}
     own = {"python": python, "pattern": pattern, "arguments": shlex.join(arguments)}
@@ -82,12 +97,22 @@ def run(
             "with its own arguments behind --"
         )
     sweep = Sweep.grid(repeats, **given, **own)
-    from labkit.campaign import measure
+    from labkit.campaign import measure, plan
     from labkit.runs import Store
 
+    if dry_run:
+        planned = plan(sweep, launcher, force=force)
+        if file_format != "table":
+            click.echo(of_frame(planned.table, file_format), nl=False)
+            return
+        click.echo("\n".join([*rows_of(planned.short), "", planned.note, *planned.remarks]))
+        return
     store = Store(launcher=launcher)
     known = {} if force else store.look_up(sweep)
     results = measure(sweep, launcher, force=force, deadline=deadline, quiet=quiet)
+    if file_format != "table":
+        click.echo(of_frame(results.table, file_format), nl=False)
+        return
     if len(sweep) > 1:
         click.echo(short(results.table, width=terminal_width()))
         click.echo(f"kept in    {os.path.relpath(store.root)}")

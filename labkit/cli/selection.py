@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labkit.analysis.scaling import CIRCUMSTANCES
+from labkit.cli.completion import values_of_field
+from labkit.cli.lists import expanded
 from labkit.errors import LabkitError
-from labkit.trials import FIELDS
+from labkit.trials import FIELDS, Trial
+from labkit.trials.columns import columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +24,7 @@ def selection_options(command: Callable[..., None]) -> Callable[..., None]:
     for name in reversed((*FIELDS, *CIRCUMSTANCES)):
         command = click.option(
             f"--{name.replace('_', '-')}", name, multiple=True, metavar="VALUE...",
-            help="Only trials with one of these values.",
+            help="Only trials with one of these values.", shell_complete=values_of_field(name),
         )(command)  # fmt: skip
     return command
 
@@ -48,6 +51,9 @@ def values_of(column: pd.Series, texts: tuple[str, ...]) -> list[Any]:
     from labkit.runs.selection import UNSET
 
     kind = {"i": int, "f": float}.get(column.dtype.kind, str)
+    if kind is not str and column.name in Trial.model_fields:
+        [field] = columns([column.name]).values()
+        texts = tuple(expanded(texts)) if field.whole else texts
     if column.name == "model":  # a file is kept with its runs, wherever it lay
         texts = tuple(PurePath(text).name for text in texts)
     try:

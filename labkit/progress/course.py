@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labkit.launchers.protocol import Notice, Pods, Retrying, Submitted, Waiting
@@ -161,12 +161,14 @@ class Course:
         self.added = 0
         self._begun = clock()
         self._planned: list[Trial] = []
+        self._expected: dict[Trial, float] = {}
         self._ended: dict[Trial, TrialCourse] = {}
 
-    def plan(self, trials: Sequence[Trial]) -> None:
-        """Add trials that will be run."""
+    def plan(self, trials: Sequence[Trial], seconds: Mapping[Trial, float] | None = None) -> None:
+        """Add trials that will be run, with the seconds that are expected of them, if any are."""
         self.added += len(trials) if self._planned else 0
         self._planned += trials
+        self._expected |= seconds or {}
 
     def begin(self, trial: Trial) -> TrialCourse:
         """Have a trial start; return how far it is."""
@@ -214,17 +216,23 @@ class Course:
         """Seconds until all have ended; None if nobody can tell.
 
         As long for each sample as it took so far: without waiting, and without attempts that
-        do not count.
+        do not count. Where it was expected how long all take, samples count for the seconds that
+        were expected of them, and that these are right for as much as one trial more.
         """
         now = self.clock()
+        size, counted_on = self._expected, 0.0
+        if all(trial in size for trial in self._planned):
+            counted_on = sum(size.values()) / max(len(size), 1)
+        else:
+            size = {trial: work(trial) for trial in self._planned}
         counted = [*self.running.values(), *self._ended.values()]
-        samples = sum(course.samples for course in counted)
-        if not samples:
+        done = sum(size[c.trial] * c.samples / work(c.trial) for c in counted)
+        if not done + counted_on:
             return None
         seconds = sum(course.seconds(now) for course in counted if course.samples)
-        due = sum(work(trial) for trial in self._planned if trial not in self._ended)
-        due -= sum(course.samples for course in self.running.values())
-        return seconds / samples * due / max(len(self.running), 1)
+        due = sum(size[trial] for trial in self._planned if trial not in self._ended)
+        due -= sum(size[c.trial] * c.samples / work(c.trial) for c in self.running.values())
+        return (seconds + counted_on) / (done + counted_on) * due / max(len(self.running), 1)
 
     def title(self, course: TrialCourse) -> str:
         """Return which of the trials one is."""

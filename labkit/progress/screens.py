@@ -50,8 +50,8 @@ class Screen:
     def __init__(self, course: Course, lock: Any) -> None:
         self.course, self.lock = course, lock
 
-    def planned(self, trials: int) -> None:
-        """Show that more trials will be run."""
+    def planned(self, trials: int, said: str = "") -> None:
+        """Show that more trials will be run; `said` is what is planned, in a line."""
 
     def changed(self, trial: TrialCourse) -> None:
         """Show what has changed of a trial."""
@@ -102,7 +102,7 @@ class Ticking(Screen, abc.ABC):
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def planned(self, trials: int) -> None:
+    def planned(self, trials: int, said: str = "") -> None:
         """Begin to tick."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
@@ -135,11 +135,11 @@ class Lines(Ticking):
         super().__init__(course, lock)
         self.echo = echo or _to_stderr
 
-    def planned(self, trials: int) -> None:
-        """Print how many trials will be run."""
+    def planned(self, trials: int, said: str = "") -> None:
+        """Print which trials will be run."""
         more = " more, for precise intervals" if self.course.added else " to run"
-        self.echo(f"{trials} trial{'s' * (trials != 1)}{more}")
-        super().planned(trials)
+        self.echo(said or f"{trials} trial{'s' * (trials != 1)}{more}")
+        super().planned(trials, said)
 
     def ended(self, trial: TrialCourse) -> None:
         """Print how a trial has ended."""
@@ -169,9 +169,11 @@ class Terminal(Screen):
         super().__init__(course, lock)
         self._live: Live | None = None
 
-    def planned(self, trials: int) -> None:
-        """Begin to draw."""
+    def planned(self, trials: int, said: str = "") -> None:
+        """Print what is planned, to stay, and begin to draw."""
         if self._live is None:
+            if said:
+                _to_stderr(said)
             from rich.console import Console
             from rich.live import Live
 
@@ -230,12 +232,13 @@ class Notebook(Ticking):
     def __init__(self, course: Course, lock: Any) -> None:
         super().__init__(course, lock)
         self._handle: Any = None
-        self._html = ""
+        self._html = self._said = ""
 
-    def planned(self, trials: int) -> None:
-        """Make the output."""
+    def planned(self, trials: int, said: str = "") -> None:
+        """Make the output, with what is planned above all that will move."""
+        self._said = said or self._said
         self.tick()
-        super().planned(trials)
+        super().planned(trials, said)
 
     def tick(self) -> None:
         """Rewrite the output."""
@@ -267,7 +270,8 @@ class Notebook(Ticking):
         """Return what is shown: the sweep in a line, and each of its trials that runs."""
         course, now = self.course, self.course.clock()
         at = time.strftime("%H:%M:%S")
-        parts = [f"<div>{escape(course.summary())} <small>at {at}</small></div>"]
+        parts = [f"<div>{escape(self._said)}</div>"] if self._said else []
+        parts.append(f"<div>{escape(course.summary())} <small>at {at}</small></div>")
         for trial in course.running.values():
             left = trial.left(now)
             said = "" if left is None else f", about {duration(left)} left"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -50,11 +50,22 @@ class SweepProgress:
     def __exit__(self, *error: object) -> None:
         self._screen.close()
 
-    def plan(self, trials: Sequence[Trial]) -> None:
-        """Say which trials will be run, beside those that were said before."""
+    def plan(
+        self, trials: Sequence[Trial], seconds: Mapping[Trial, float] | None = None, said: str = ""
+    ) -> None:
+        """Say which trials will be run, beside those that were said before.
+
+        Parameters
+        ----------
+        trials : sequence of Trial
+        seconds : mapping of Trial to float, optional
+            How long each is expected to take, where that is known.
+        said : str
+            What is planned, in a line.
+        """
         with self._lock:
-            self.course.plan(trials)
-            self._screen.planned(len(trials))
+            self.course.plan(trials, seconds or {})
+            self._screen.planned(len(trials), said)
 
     @contextmanager
     def trial(self, trial: Trial) -> Iterator[TrialCourse]:

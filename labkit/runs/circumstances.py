@@ -54,13 +54,18 @@ def difference(run: Run) -> str:
         The first difference, nothing if there is none. A version that is not known, of then or of
         now, is none.
     """
-    there, now = circumstances(run), provenance.machine()
+    return machine_difference(run) or version_difference(run)
+
+
+def machine_difference(run: Run) -> str:
+    """Say in what the machine differs from this one, as `difference` does."""
+    there, now = run.record["machine"], provenance.machine()
     if there["host"] != now["host"]:
         return f"of the machine {there['host']}"
     for name in ("cpu_model", "cores"):
         if there[name] != now[name]:
             return f"with {name.replace('_', ' ')} {there[name]} instead of {now[name]}"
-    return version_difference(run)
+    return ""
 
 
 def version_difference(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -157,6 +158,8 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
     if path.is_file():
         if path.suffix == ".parquet":
             return _table(pd.read_parquet, path), ()
+        if path.suffix == ".json":
+            return _table(_read_json, path), ()
         with path.open(errors="replace") as file:
             ours = file.readline().startswith("trial,framework,")
         return (_table(pd.read_csv, path) if ours else None), ()
@@ -172,6 +175,16 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
     runs = "kept run is" if unread == 1 else "kept runs are"
     note = f"{path}: {unread} {runs} of another version of labkit and cannot be read."
     return store.results().table, (note,) * bool(unread)
+
+
+def _read_json(path: Path) -> pd.DataFrame:
+    """Return the table that a file holds as a list of its rows."""
+    import pandas as pd
+
+    rows = json.loads(path.read_text())
+    if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+        raise ValueError("not a list of rows, as `labkit results --format json` writes it")
+    return pd.DataFrame(rows)
 
 
 def _table(read_file: Callable[[Path], pd.DataFrame], path: Path) -> pd.DataFrame:

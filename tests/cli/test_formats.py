@@ -17,7 +17,7 @@ from labkit.doctor import Check
 
 pytestmark = pytest.mark.unit
 
-TABLES = ("claims", "compare", "doctor", "predict", "results")
+TABLES = ("claims", "compare", "doctor", "predict", "ps", "results", "run")
 """The commands whose answer is a table."""
 
 

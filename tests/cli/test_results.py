@@ -137,6 +137,8 @@ def test_results_are_selected_as_figures_are(labkit, store, table):
         made_runs.add(store, made_runs.trial(seed=seed))
     chosen = labkit("results", "--format=csv", f"--table={table}", "--seed", "1", "3")
     assert set(frame(chosen)["seed"]) == {1, 3}
+    ranged = labkit("results", "--format=csv", f"--table={table}", "--seed=2-9", "--workers=1-4")
+    assert set(frame(ranged)["seed"]) == {2, 3}
     none = labkit("results", f"--table={table}", "--seed=7", "--workers=2")
     assert none.exit_code == 1
     assert "seed: 7 is in none of the trials" in none.output and "only 1, 2, 3" in none.output

@@ -1,12 +1,15 @@
 """``labkit run``: one trial, its summary, and what is refused."""
 
 import io
+import json
 import shlex
 
+import made_runs
 import pandas as pd
 import pytest
 
 from labkit import campaign
+from labkit.runs import Store
 from labkit.trials import Sweep
 
 TINY = [
@@ -66,6 +69,8 @@ SETTING = "--framework mxnet --model lenet5 --batch-size 128 --learning-rate 0.0
         ("--workers=1 2 4 --repeats=3", {"workers": [1, 2, 4], "repeats": 3}),
         ("--workers 1,2,4", {"workers": [1, 2, 4]}),
         ("--workers 1 --workers 2,4 --seed 5", {"workers": [1, 2, 4], "seed": 5}),
+        ("--workers 1-4", {"workers": [1, 2, 3, 4]}),
+        ("--workers 1-2,8 --seed=3-5", {"workers": [1, 2, 8], "seed": [3, 4, 5]}),
         ("--seed 1 2 --initializer xavier uniform --repeats 2",
          {"seed": [1, 2], "initializer": ["xavier", "uniform"], "repeats": 2}),
     ],
@@ -93,6 +98,8 @@ def test_lists_make_a_sweep(labkit, monkeypatch, words, grid):
         ("--workers 1 two", "'two' is not a valid integer"),
         ("--workers -1", "workers: -1"),
         ("--workers", "--workers"),
+        ("--workers 4-1", "'4-1' is not a valid integer"),
+        ("--workers 1 --clip-norm 1-2", "'1-2' is not a valid float"),
         ("--repeats 2 3", "3"),
         ("--repeats 0", "repeats: 0"),
         ("--steps 20 --epochs 1 2", "epochs, steps"),
@@ -104,3 +111,47 @@ def test_lists_that_make_no_sweep_are_refused(labkit, tmp_path, words, said):
     assert said in refused.output
     assert "Traceback" not in refused.output
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.fixture
+def kept(labkit, monkeypatch):
+    """Have a run of the setting with one worker, and no launcher to start another."""
+
+    def start(deadline):
+        raise AssertionError("a launcher")
+
+    monkeypatch.setitem(campaign.LAUNCHERS, "local", start)
+    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
+    monkeypatch.setattr(campaign.provenance, "check", lambda runtime: None)
+    one = made_runs.trial(workers=1, batch_size=128, learning_rate=0.025, steps=200)
+    return made_runs.add(Store(), one)
+
+
+@pytest.mark.unit
+def test_a_dry_run_says_what_would_be_run_and_starts_and_writes_nothing(labkit, kept, tmp_path):
+    before = sorted((tmp_path / "outputs").rglob("*"))
+    words = shlex.split(f"{SETTING} --workers 1-2 --repeats 2 --dry-run")
+    shown = labkit("run", *words)
+    assert shown.exit_code == 0, shown.output
+    head, one, two, _, note = shown.stdout.splitlines()
+    assert head.split()[:3] == ["workers", "kept", "to_measure"]
+    assert (one.split()[:3], two.split()[:3]) == (["1", "1", "1"], ["2", "0", "2"])
+    assert note.startswith("4 trials: 1 kept, 3 to measure, about ")
+    rows = json.loads(labkit("run", *words, "--format", "json").stdout)
+    assert [(row["kept"], row["to_measure"]) for row in rows] == [(1, 1), (0, 2)]
+    assert rows[1]["estimated_from"] == "1 run with workers 1"
+    assert sorted((tmp_path / "outputs").rglob("*")) == before
+
+
+@pytest.mark.unit
+@pytest.mark.usefixtures("kept")
+def test_what_was_run_for_programs(labkit):
+    for repeats in ("1", "2"):  # a trial and a sweep alike; of two one has yet to be run
+        words = shlex.split(f"{SETTING} --workers 1 --repeats {repeats}")
+        if repeats == "2":
+            made_runs.add(Store(), made_runs.trial(workers=1, batch_size=128, learning_rate=0.025,
+                                                   steps=200, seed=2))  # fmt: skip
+        rows = json.loads(labkit("run", *words, "--format", "json").stdout)
+        assert [row["status"] for row in rows] == ["finished"] * int(repeats)
+        table = pd.read_csv(io.StringIO(labkit("run", *words, "--format", "csv").stdout))
+        assert table["trial"].tolist() == [row["trial"] for row in rows]

@@ -6,6 +6,7 @@ import pytest
 from tidy_tables import trials
 
 from labkit import LabkitError, compare, select
+from labkit.cli.formats import of_frame
 from labkit.runs import Store
 from labkit.settings import OUTPUTS
 
@@ -24,9 +25,10 @@ def folder(tmp_path, monkeypatch):
 
 def test_all_that_is_a_set(folder, tmp_path):
     results = Store(folder / "runs").results()
-    saved = [tmp_path / name for name in ("t.csv", "t.parquet")]
+    saved = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json")]
     results.table.to_csv(saved[0], index=False)
     results.table.to_parquet(saved[1])
+    saved[2].write_text(of_frame(results.table, "json"))
     for source in (folder, str(folder / "runs"), *saved, results, results.table, select(results)):
         found = compare(folder, source)
         assert found.overall.ratio == pytest.approx(1), source
@@ -111,12 +113,19 @@ def test_points_as_predict_takes_them():
     assert found.overall.reason == "one repeat each"
 
 
-@pytest.mark.parametrize("name", ["bad.parquet", "trials.parquet", "bad.csv"])
+@pytest.mark.parametrize("name", ["bad.parquet", "trials.parquet", "bad.csv", "bad.json"])
 def test_a_file_that_is_no_table_is_named(tmp_path, name):
     path = tmp_path / name
     path.write_text('trial,framework,\n1,2\n"')
     with pytest.raises(LabkitError, match=f"{name}: cannot be read as a table of trials: "):
         compare("reference", tmp_path if name == "trials.parquet" else path)
+
+
+@pytest.mark.parametrize("content", ['{"trial": 1}', "[1, 2]", "3"])
+def test_json_of_another_kind_is_named(tmp_path, content):
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(LabkitError, match=r"t.json: cannot be read .*: not a list of rows"):
+        compare("reference", tmp_path / "t.json")
 
 
 def test_an_empty_folder(tmp_path):

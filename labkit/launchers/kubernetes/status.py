@@ -31,34 +31,29 @@ POLL_INTERVAL = 1.0
 """Seconds between two looks at pods that have not started, at least."""
 
 
-def trials(cluster: Cluster) -> str:
-    """Return a table of the trials in a cluster's namespace: what each is and how far."""
-    rows = [("TRIAL", "MODEL", "WORKERS", "BATCH", "RATE", "SEED", "STATE", "AGE")]
+COLUMNS = (
+    "trial", "model", "workers", "batch_size", "learning_rate", "seed", "state", "age_s",
+    "abandoned",
+)  # fmt: skip
+"""What is said of each trial."""
+
+
+def trials(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return for each trial in a cluster's namespace what it is, and how far, by `COLUMNS`."""
     jobs: dict[str, list[dict[str, Any]]] = {}
     for job in cluster.list("Job", PART_OF):
         jobs.setdefault(job["metadata"]["labels"][INSTANCE], []).append(job)
+    rows = []
     for name, parts in sorted(jobs.items()):
         values = json.loads(parts[0]["metadata"]["annotations"]["labkit/trial"])
         begun = datetime.fromisoformat(parts[0]["metadata"]["creationTimestamp"])
-        rows.append((
-            name, values["model"], values["workers"], values["batch_size"],
-            values["learning_rate"], values["seed"], _state(parts),
-            f"{max(0.0, (datetime.now(UTC) - begun).total_seconds()):.0f} s",
-        ))  # fmt: skip
-    if len(rows) == 1:
-        return f"no trials in namespace {cluster.namespace!r}"
-    widths = [max(len(str(row[k])) for row in rows) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(f"{cell!s:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines += [
-        f"{name}: its labkit is gone. The same trial run again takes it over; labkit stop {name} "
-        "deletes it."
-        for name, parts in sorted(jobs.items())
-        if any(owner.gone for owner in map(owner_of, parts) if owner)
-    ]
-    return "\n".join(lines)
+        known = {column: values[column] for column in COLUMNS if column in values}
+        rows.append({"trial": name} | known | {
+            "state": _state(parts),
+            "age_s": round(max(0.0, (datetime.now(UTC) - begun).total_seconds())),
+            "abandoned": any(owner.gone for owner in map(owner_of, parts) if owner),
+        })  # fmt: skip
+    return rows
 
 
 def _state(jobs: list[dict[str, Any]]) -> str:

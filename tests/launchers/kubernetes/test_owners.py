@@ -173,6 +173,10 @@ def test_ps_names_what_nobody_looks_after(api_server, tmp_path):
     gone = name_of(trial(batch_size=16))
     assert f"{gone}: its labkit is gone" in done.output and f"labkit stop {gone}" in done.output
     assert done.output.count("its labkit is gone") == 1
+    rows = json.loads(CliRunner().invoke(main, ["ps", "--format", "json"]).stdout)
+    assert {row["trial"]: row["abandoned"] for row in rows}[gone] is True
+    assert sum(row["abandoned"] for row in rows) == 1
+    assert all(row["workers"] == trial().workers and row["age_s"] >= 0 for row in rows)
 
 
 def test_what_somebody_creates_meanwhile_stays(api_server, tmp_path):
