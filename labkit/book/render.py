@@ -155,7 +155,7 @@ def notes(trials: list[dict[str, str]]) -> list[str]:
     # of a page that was made before the column was renamed
     shared = [r for r in trials if "True" in (r.get("oversubscribed"), r.get("time_shared"))]
     counts = {
-        "trials": len(trials),
+        "trial" if len(trials) == 1 else "trials": len(trials),
         f"without a result ({', '.join(sorted(set(lost)))})": len(lost),
         "without a rate (the machine was too busy)": len(disturbed),
         "not judged (too short to tell whether other programs held them up)": len(unjudged),
