@@ -63,6 +63,8 @@ class Shown:
         """Whose run is shown, in words."""
         if not self.executed:
             return "no results"
+        if not self.measures:
+            return "computed"
         return "the published run" if self.published else "your own run"
 
     @property

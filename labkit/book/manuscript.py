@@ -102,7 +102,10 @@ def _cell(cell: dict[str, Any], shown: Shown, place: Path, kept: set[Path]) -> d
     tags = cell["metadata"].get("tags", [])
     metadata: dict[str, Any] = {"tags": tags}
     if "solution" in tags:
-        metadata["mystnb"] = {"code_prompt_show": "Solution", "code_prompt_hide": "Solution"}
+        prompt = "Solution in code"
+        metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
+    if "".join(cell["source"]).startswith("references("):  # whose output says all
+        metadata["tags"] = [*tags, "remove-input"]
     outputs = [_output(output, shown) for output in cell["outputs"]]
     return cell | {"metadata": metadata, "outputs": outputs}
 

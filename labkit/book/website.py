@@ -62,8 +62,8 @@ def build(
         echo(warning)
     if failed:
         raise BookError(
-            f"{len(failed)} notebooks failed, as is said above: {', '.join(failed)}. All else is "
-            f"in {output / 'index.html'}"
+            f"failed, as is said above: {', '.join(failed)}; all else is in "
+            f"{output / 'index.html'}"
         )
     echo(f"see {output / 'index.html'}")
     return output / "index.html"

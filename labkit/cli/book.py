@@ -24,10 +24,11 @@ examples:
     help="The directory of the site.  [default: outputs/book]",
 )  # fmt: skip
 def book(profile: str, output: Path | None) -> None:
-    """Make the book: a site of all notebooks with their results, read with a browser alone.
+    """Make a site of all notebooks with their results.
 
-    Where a profile's results are missing, those of the published run are shown, and each page
-    says which. Notebooks that measure nothing are run.
+    A browser reads it from the disk, without a network. Where a profile's results are missing,
+    those of the published run are shown, and each page says which. Notebooks that measure nothing
+    are run.
     """
     from labkit.book import website
 

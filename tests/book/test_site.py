@@ -233,6 +233,14 @@ def test_solutions_are_folded(small, tmp_path):
     assert "6" in details.get_text()
 
 
+def test_references_are_a_list_without_their_code(small, tmp_path):
+    output = {"output_type": "display_data", "metadata": {}, "data": {"text/markdown": "- *A*"}}
+    save(tmp_path / "outputs/laptop/1-one.ipynb", cell('references("a")', outputs=[output]))
+    page = read(small()[0] / "notebooks/1-one.html").article
+    assert page.select_one(".cell_output li em").get_text() == "A"
+    assert "references(" not in page.get_text()
+
+
 def test_a_page_that_is_gone_is_gone(small, tmp_path):
     small()
     (tmp_path / "written/2-two.ipynb").unlink()
@@ -253,7 +261,7 @@ def test_what_measures_nothing_is_computed(small, tmp_path):
     save(path, COMPUTES, cell("print(base ** 11)"))
     assert "2048" in read(small()[0] / "notebooks/2-two.html").get_text()
     save(path, COMPUTES, cell("print(base / 0)"))
-    with pytest.raises(BookError, match="1 notebooks failed, as is said above: 2-two"):
+    with pytest.raises(BookError, match="failed, as is said above: 2-two; all else is in"):
         small()
 
 
