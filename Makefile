@@ -19,6 +19,9 @@ test: $(READY) ## run the tests: first those that compute alone, on all cores
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)
 
+book: $(READY) ## make a site of all notebooks with their results, in outputs/book
+	$(BIN)/labkit book --profile $(PROFILE)
+
 lab: $(READY) ## open notebooks/start.ipynb in JupyterLab; your own ones are in notebooks/my/
 	@mkdir -p notebooks/my
 	@[ -e notebooks/my/experiment.ipynb ] || cp templates/experiment.ipynb notebooks/my/

@@ -96,6 +96,12 @@ class Page:
         files = [self.executed.with_suffix(".html"), *self.files(record)]
         return record.get("inputs") != self.inputs() or not all(map(Path.exists, files))
 
+    def differs(self) -> bool:
+        """Return whether the notebook says something else now than when it was executed."""
+        executed = _content(self.executed.read_text())
+        kept = [cell for cell in executed if "injected-parameters" not in cell[2]]
+        return kept != _content(self.source.read_text())
+
     def files(self, record: Mapping[str, Any]) -> list[Path]:
         """Return the files of its figures."""
         return [

@@ -49,12 +49,7 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
         If the profile, or a notebook or parameter that it names, does not exist, or
         ``profiles.toml`` is not TOML.
     """
-    there = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
-    profiles = _tables(notebooks)
-    listed = profiles.pop(BOOK, list(there))
-    for name in listed:
-        if name not in there:
-            raise BookError(f"profiles.toml, {BOOK}: " + _unknown("notebook", name, there))
+    profiles, listed = _read(notebooks)
     if profile not in profiles:
         raise BookError(_unknown("profile", profile, profiles))
     some = profiles[profile].pop(SOME, listed)
@@ -64,7 +59,7 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
                 f"profiles.toml, profile {profile!r}, {SOME}: "
                 + _unknown("notebook", name, listed)
             )
-    sources = {name: there[name] for name in listed if name in some}
+    sources = {name: path for name, path in listed.items() if name in some}
     known = {name: parameters(path) for name, path in sources.items()}
     tables = dict(profiles[profile])
     common = tables.pop(COMMON, {}) | {"launcher": launcher}
@@ -89,16 +84,32 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
 
 def profiles(notebooks: Path = NOTEBOOKS) -> list[str]:
     """Return the names of the profiles."""
-    return [name for name in _tables(notebooks) if name != BOOK]
+    return list(_read(notebooks)[0])
 
 
-def _tables(notebooks: Path) -> dict[str, Any]:
-    """Return what ``profiles.toml`` holds: a table for each profile, and the book's list."""
-    path = notebooks / "profiles.toml"
+def chapters(notebooks: Path = NOTEBOOKS) -> list[Path]:
+    """Return the notebooks of the book in their order, also those that not every profile runs.
+
+    Raises
+    ------
+    BookError
+        If one that is listed does not exist, or ``profiles.toml`` is not TOML.
+    """
+    return list(_read(notebooks)[1].values())
+
+
+def _read(notebooks: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return the profiles, and the notebooks of the book by their names."""
+    there = {path.stem: path for path in sorted(notebooks.glob("*.ipynb"))}
     try:
-        return tomllib.loads(path.read_text())
+        profiles = tomllib.loads((notebooks / "profiles.toml").read_text())
     except tomllib.TOMLDecodeError as error:
-        raise BookError(f"{path}: {error}") from None
+        raise BookError(f"{notebooks / 'profiles.toml'}: {error}") from None
+    listed = profiles.pop(BOOK, list(there))
+    for name in listed:
+        if name not in there:
+            raise BookError(f"profiles.toml, {BOOK}: " + _unknown("notebook", name, there))
+    return profiles, {name: there[name] for name in listed}
 
 
 def parameters(notebook: Path) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def reproduce(
 
     failures: list[Page] = []
     write(front_page, index(pages, failures))  # or there is no room for any of it
-    with _prepare(due, say, StatusLine(echo, quiet)) as runner:
+    with prepare(due, say, StatusLine(echo, quiet)) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"
             begun = time.monotonic()
@@ -102,7 +102,7 @@ def reproduce(
 
 
 @contextmanager
-def _prepare(
+def prepare(
     due: list[Page], echo: Callable[[str], object], status: StatusLine
 ) -> Iterator[NotebookRunner]:
     """Fetch the data and import the frameworks that these pages name, once for all of them.

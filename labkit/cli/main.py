@@ -24,6 +24,7 @@ UNWRITABLE = (
 """What a place answers that is read-only, full, somebody else's, or no directory."""
 
 COMMANDS = {
+    "book": "book",
     "brief": "brief",
     "claims": "claims",
     "clean": "cluster",

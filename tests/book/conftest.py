@@ -3,7 +3,7 @@
 import pytest
 from tiny import FIGURE, KERNEL, TRIAL, write
 
-from labkit.book import notebook, pages
+from labkit.book import notebook, pages, website
 from labkit.settings import OUTPUTS
 
 
@@ -35,3 +35,13 @@ def code_as_it_is():
     """Leave no hash of code that a test has pretended."""
     yield
     pages.code_hash.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory, own_directories):
+    """Return the site of the whole book without results of one's own, and what was said."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(OUTPUTS, str(tmp_path_factory.mktemp("book")))
+        said = []
+        index = website.build(echo=said.append)
+        return index.parent, said

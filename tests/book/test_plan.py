@@ -106,7 +106,7 @@ def test_a_notebook_that_is_not_as_committed_is_named_and_used(
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_prepare", stop)
+    monkeypatch.setattr(module, "prepare", stop)
     source = notebooks / "0-1-tiny.ipynb"
     assert said() == []  # git knows nothing of it
     git(notebooks, "init")

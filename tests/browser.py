@@ -1,0 +1,106 @@
+"""A real browser without a window, spoken to in its DevTools protocol."""
+
+import base64
+import json
+import shutil
+import subprocess
+
+import websocket
+from processes import cannot, eventually
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+DESKTOP, PHONE = 1200, 390
+"""Widths of windows, in pixels."""
+
+
+class Browser:
+    """A Chromium that is closed at the end of a ``with`` block.
+
+    Parameters
+    ----------
+    directory : Path
+        For its profile; empty.
+    """
+
+    def __init__(self, directory):
+        command = next(filter(None, map(shutil.which, NAMES)), None)
+        if command is None:
+            cannot(f"there is none of {', '.join(NAMES)}")
+        self.process = subprocess.Popen(
+            [command, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+             "--disable-background-networking", "--remote-debugging-port=0",
+             f"--user-data-dir={directory}", "about:blank"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        told = directory / "DevToolsActivePort"
+        eventually(lambda: told.exists() and told.read_text().count("\n") == 1)
+        port, path = told.read_text().split("\n")
+        self.socket = websocket.create_connection(
+            f"ws://127.0.0.1:{port}{path}", timeout=60, suppress_origin=True
+        )
+        self.number, self.session, self.events = 0, {}, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = {"sessionId": attached["sessionId"]}
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        self.process.kill()
+        self.process.wait()
+
+    def call(self, method, **params):
+        """Return what the browser answers; what else it says meanwhile is kept."""
+        self.number += 1
+        request = {"id": self.number, "method": method, "params": params, **self.session}
+        self.socket.send(json.dumps(request))
+        while True:
+            said = json.loads(self.socket.recv())
+            if said.get("id") == self.number:
+                assert "error" not in said, said
+                return said["result"]
+            self.events.append(said)
+
+    def open(self, address, width=DESKTOP, dark=False):
+        """Load a page in a window of some width, and wait until its equations are set."""
+        self.events.clear()
+        phone = width < 600
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                  deviceScaleFactor=2 if phone else 1, mobile=phone)  # fmt: skip
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Page.navigate", url=address)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(json.loads(self.socket.recv()))
+        self.evaluate("window.MathJax?.startup?.promise.then(() => 0)")
+
+    def evaluate(self, expression):
+        """Return the value of an expression, awaited if it is a promise."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True,
+                          awaitPromise=True)  # fmt: skip
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def of(self, method):
+        """Return what the browser has said of one kind since the page was opened."""
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def errors(self):
+        """Return what its console has of errors."""
+        said = self.of("Runtime.exceptionThrown")
+        said += [e for e in self.of("Runtime.consoleAPICalled") if e["type"] == "error"]
+        return said + [e for e in self.of("Log.entryAdded") if e["entry"]["level"] == "error"]
+
+    def requests(self):
+        """Return the addresses of all that has been asked for."""
+        return [event["request"]["url"] for event in self.of("Network.requestWillBeSent")]
+
+    def screenshot(self, path, whole=False):
+        """Save a picture of the window, or of the whole page."""
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(found["data"]))
