@@ -30,8 +30,10 @@ from labkit.planning.rounds import MAX_REPEATS, in_rounds, more_repeats
 from labkit.progress import SweepProgress, Tally
 from labkit.progress.course import DONE, REUSED
 from labkit.replicas.events import Event
+from labkit.replicas.function import Job
 from labkit.runs import Results, Run, RunError, Store
 from labkit.trials import Trial, TrialError
+from labkit.trials.function import trials_of
 
 
 def _kubernetes(**options: Any) -> Launcher:
@@ -53,7 +55,7 @@ class SweepFailed(LabkitError):
 
 
 def measure(
-    sweep: Sequence[Trial],
+    sweep: Sequence[Trial] | Callable[[Job], object],
     launcher: str = "local",
     *,
     precision: float | None = None,
@@ -63,6 +65,7 @@ def measure(
     deadline: float = DEADLINE,
     on_event: OnEvent | None = None,
     quiet: bool = False,
+    **values: Any,
 ) -> Results:
     """Run what has not been run yet, in rounds: all settings once, then all once more.
 
@@ -70,9 +73,10 @@ def measure(
 
     Parameters
     ----------
-    sweep : sequence of Trial
+    sweep : sequence of Trial, or function
         Trials that have finished or diverged before are not run again, unless other programs kept
-        the machine too busy for a rate.
+        the machine too busy for a rate. A function is a training script of its own: each replica
+        calls it with a `labkit.replicas.function.Job`.
     launcher : str
         Where: ``local`` or ``kubernetes``.
     precision : float, optional
@@ -91,6 +95,9 @@ def measure(
         Gets all events live, beside the progress bar.
     quiet : bool
         Show nothing.
+    **values
+        Of a function: ``framework``, ``workers``, ``servers``, ``batch_size``, ``seed``,
+        ``threads``, ``pattern``, ``python`` and ``repeats``, as `Sweep.grid` takes them.
 
     Returns
     -------
@@ -100,20 +107,25 @@ def measure(
     Raises
     ------
     LabkitError
-        Before anything starts: unknown launcher, data missing or changed, no room.
+        Before anything starts: unknown launcher, data missing or changed, no room, a function
+        that cannot be taken along.
+    TypeError
+        If there is neither a sweep nor a function of one argument.
     SweepFailed
         At the end, if trials have failed; the others' results are kept, and the next call runs
         only what is missing. A diverged trial is a result, not a failure.
     """
-    _check(sweep, launcher, precision, max_repeats, deadline)
+    check_launcher(launcher)
     store = Store(store and store.root, launcher)
-    planned = _plan(store, sweep, precision, max_repeats, force)
-    trials, missing = list(planned.trials), planned.missing
-    known = {trial: planned.kept[trial] for trial in trials if trial in planned.kept}
     new: dict[Trial, Run] = {}
     failures: list[TrialFailed] = []
-    runner, attempted, said = None, 0, planned.note
+    runner, attempted = None, 0
     with ExitStack() as stack:
+        sweep = stack.enter_context(trials_of(sweep, launcher, **values))
+        _check(sweep, launcher, precision, max_repeats, deadline)
+        planned = _plan(store, sweep, precision, max_repeats, force)
+        trials, missing, said = list(planned.trials), planned.missing, planned.note
+        known = {trial: planned.kept[trial] for trial in trials if trial in planned.kept}
         progress = stack.enter_context(SweepProgress(quiet))
         try:
             while missing:
@@ -171,6 +183,7 @@ def plan(
     LabkitError
         As `measure` does before anything starts.
     """
+    check_launcher(launcher)
     _check(sweep, launcher, precision, max_repeats, DEADLINE)
     return _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
 
@@ -231,7 +244,6 @@ def _check(
     max_repeats: int,
     deadline: float,
 ) -> None:
-    check_launcher(launcher)
     for trial in sweep:
         if trial.LAUNCHERS and launcher not in trial.LAUNCHERS:
             allowed = ", ".join(trial.LAUNCHERS)

@@ -1,6 +1,7 @@
 """The notebooks: how they are written, and that they hold for every profile and any result.
 
-Those on foundations, which measure nothing, have further tests in `tests/course/`.
+Those on foundations, which measure nothing, have further tests in `tests/course/`, and that for a
+reader's own job has its own in `test_own_job_notebook.py`.
 """
 
 import ast
@@ -31,6 +32,7 @@ CHAPTER_6 = [
 ]
 PREDICTION = "8-prediction"
 COURSE = [page.name for page in plan("laptop") if page.name[0] in "234"]
+OWN_JOB = "9-your-own-job"
 NAMES = ["5-deployment", *CHAPTER_6, PREDICTION]
 PROFILES = ["smoke", "laptop", "thesis"]
 PATHS = [NOTEBOOKS / f"{name}.ipynb" for name in NAMES]
@@ -40,7 +42,7 @@ MOST_COLUMNS = 79
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 START = "start"
-ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE))]
+ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE, OWN_JOB))]
 
 
 def code(notebook, but_parameters=True):
@@ -74,8 +76,9 @@ def any_notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
-    assert [page.name for page in plan("laptop")] == [*COURSE, *NAMES]
-    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*COURSE, *NAMES, START]
+    every = [*COURSE, *NAMES, OWN_JOB]
+    assert [page.name for page in plan("laptop")] == every
+    assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*every, START]
 
 
 def test_it_is_valid_and_stripped(any_notebook):

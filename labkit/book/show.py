@@ -1,4 +1,4 @@
-"""A figure, shown in a notebook and kept in a book; with sliders, where somebody is there."""
+"""Figures and files, shown in a notebook and kept in a book; sliders, if somebody is there."""
 
 from __future__ import annotations
 
@@ -94,3 +94,33 @@ def explore(draw: Callable[..., Figure], name: str, **values: Sequence[Any]) -> 
         for key, choices in values.items()
     }  # fmt: skip
     ipywidgets.interact(redraw, **sliders)
+
+
+def attach(name: str, content: str) -> Path:
+    """Write a file that belongs to a notebook, and show a link to it.
+
+    Parameters
+    ----------
+    name : str
+        Of the file; another one of this name is replaced.
+    content : str
+        Its text.
+
+    Returns
+    -------
+    Path
+        Where it is: in a book among its figures, otherwise in ``own`` of the outputs.
+
+    Examples
+    --------
+    >>> attach("brief.html", brief(results))
+    """
+    from IPython.display import HTML, display
+
+    book = os.environ.get(settings.FIGURES)
+    path = Path(book or settings.outputs() / "own") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    link = f"figures/{name}" if book else os.path.relpath(path)
+    display(HTML(f'<a href="{link}">{name}</a>'))
+    return path

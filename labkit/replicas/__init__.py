@@ -13,7 +13,8 @@ SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.
 """What all trainers import."""
 
 SCRIPTED = (
-    "events.py", "account.py", "environments.py", "meeting.py", "rates.py", "../report.py",
+    "events.py", "account.py", "environments.py", "function.py", "meeting.py", "rates.py",
+    "../report.py",
 )  # fmt: skip
 """What makes events of a script's reports."""
 

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from labkit import replicas
 from labkit.errors import nearest
-from labkit.replicas import rates
+from labkit.replicas import function, rates
 from labkit.trials.described import Described
 from labkit.trials.frameworks import SCRIPTED, Framework
 from labkit.trials.trial import Trial
@@ -52,6 +52,8 @@ class _Fields(Described):
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
     pattern: str | None = Field(None, description="of the rates that it prints")
     python: str | None = Field(None, description="the interpreter")
+    function: str | None = Field(None, description="the name of what the script calls, if it is "
+                                 "a function that was taken along")  # fmt: skip
 
     @model_validator(mode="before")
     @classmethod
@@ -186,6 +188,8 @@ class ScriptTrial(_Fields):
         ``steps`` around the number per second; the usual phrases are known without.
     python : str, optional
         The interpreter; labkit's own by default.
+    function : str, optional
+        The name of the function that the script calls; `labkit.measure` gives it.
 
     Raises
     ------
@@ -224,7 +228,7 @@ class ScriptTrial(_Fields):
     def name(self) -> str:
         """A name people can read, unique by a piece of the identity; fit for a directory."""
         batch = f"-b{self.batch_size}" if self.batch_size else ""
-        stem = Path(self.script).stem
+        stem = self.function or Path(self.script).stem
         return f"{self.framework}-{stem}-w{self.workers}{batch}-s{self.seed}-{self.identity[:12]}"
 
     @property
@@ -257,9 +261,9 @@ class ScriptTrial(_Fields):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What a table of trials says of it: the script is the model, the strategy its own."""
-        own = self.model_dump(exclude={"script"})
-        known = {"model": Path(self.script).name, "strategy": "script"}
+        """What a table of trials says of it: what runs is the model, the strategy its own."""
+        own = self.model_dump(exclude={"script", "function"})
+        known = {"model": self.function or Path(self.script).name, "strategy": "script"}
         return dict.fromkeys(FIELDS) | own | known
 
     def options(self, file: Path | str) -> dict[str, Any]:
@@ -268,6 +272,13 @@ class ScriptTrial(_Fields):
             exclude_none=True, include={"framework", "batch_size", "seed", "threads", "pattern"}
         )
         return given | {
-            "script": file, "file": list(self.sources), "argument": shlex.split(self.arguments),
+            "script": file, "file": list(self.sources), "argument": self._words(),
             "package": self.runtime.package or self.framework, "directory": Path.cwd(),
         }  # fmt: skip
+
+    def _words(self) -> list[str]:
+        """Return what the script finds on its command line; a function finds its job there."""
+        if not self.function:
+            return shlex.split(self.arguments)
+        fields = {"framework", "workers", "servers", "batch_size", "seed", "threads"}
+        return [self.model_dump_json(include=fields), *function.ARGUMENTS]

@@ -1,0 +1,87 @@
+"""Be a script that is a function of a user's own, as `labkit.trials.function` has packed it."""
+
+import base64
+import json
+import linecache
+import pickle
+import sys
+import traceback
+from typing import Any, NamedTuple, Optional
+
+from labkit import report
+
+ARGUMENTS = ("{job_name}", "{task_index}", "{data}")
+"""Of the script, behind the fields of its trial as JSON; filled in as those of any script."""
+
+
+class Job(NamedTuple):
+    """What a function is called with: its part in the job.
+
+    Attributes
+    ----------
+    role : str
+        ``worker``, ``server`` or ``scheduler``; functions of most jobs are workers only.
+    index : int
+        Of this replica in its role, from 0.
+    workers, servers : int
+        How many there are.
+    framework : str
+        Of the trial.
+    batch_size : int or None
+        Of the trial, if it was given.
+    seed, threads : int
+        Of the trial; repeats differ in their seed.
+    data : str
+        The folder of labkit's data sets.
+    report : module
+        `labkit.report`, with ``ready()``, ``step(samples, loss=None)`` and ``evaluation()``.
+    """
+
+    role: str
+    index: int
+    workers: int
+    servers: int
+    framework: str
+    batch_size: Optional[int]
+    seed: int
+    threads: int
+    data: str
+    report: Any
+
+
+def job(arguments):
+    """Return what a function is called with, from the command line of its script."""
+    fields, name, index, data = arguments
+    role = "server" if name == "ps" else name
+    return Job(role=role, index=int(index), data=data, report=report, **json.loads(fields))
+
+
+def call(name, source, pickled):
+    """Call a function; what it returns counts for nothing.
+
+    Parameters
+    ----------
+    name : str
+        Of the function: as a file it is called ``<name>``.
+    source : list of str
+        Its lines, for tracebacks.
+    pickled : str
+        In base 85.
+    """
+    own = job(sys.argv[1:])
+    # What is not in a file is found by this module's way of printing alone.
+    sys.excepthook = lambda *error: traceback.print_exception(*error)
+    file = f"<{name}>"
+    linecache.cache[file] = (sum(map(len, source)), None, source, file)
+    if own.framework == "mxnet":
+        _mend_numpy()
+    pickle.loads(base64.b85decode(pickled))(own)
+
+
+def _mend_numpy():
+    try:
+        import numpy
+    except ImportError:
+        return
+    if not hasattr(numpy, "bool"):
+        numpy.bool = numpy.bool_  # numpy dropped the name in 1.24; MXNet 1.9 still uses it
