@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from labkit import analysis, datasets, provenance
+from labkit import analysis, provenance
 from labkit.errors import LabkitError, nearest
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.launcher import LocalLauncher
@@ -110,7 +110,7 @@ def measure(
         At the end, if trials have failed; the others' results are kept, and the next call runs
         only what is missing. A diverged trial is a result, not a failure.
     """
-    _check(sweep, launcher, precision, max_repeats, deadline)
+    _check(launcher, precision, max_repeats, deadline)
     store = Store(store and store.root, launcher)
     known: dict[Trial, Run] = {}
     new: dict[Trial, Run] = {}
@@ -124,12 +124,8 @@ def measure(
                     known |= {t: r for t, r in store.look_up(due).items() if not r.overloaded}
                 missing = _in_rounds(trials, (trial for trial in due if trial not in known))
                 if missing:
-                    if launcher == "local":  # elsewhere the image has them
-                        for dataset in sorted({n for trial in missing for n in trial.datasets}):
-                            datasets.verify(dataset)
-                        for runtime in {trial.runtime: None for trial in missing}:
-                            provenance.check(runtime)
                     runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+                    runner.check(missing)
                     progress.plan(missing)
                     attempted += len(missing)
                     one = _Once(runner, store, force, progress, on_event, known, new)
@@ -180,18 +176,8 @@ def check_launcher(name: str) -> str:
     return name
 
 
-def _check(
-    sweep: Iterable[Trial],
-    launcher: str,
-    precision: float | None,
-    max_repeats: int,
-    deadline: float,
-) -> None:
+def _check(launcher: str, precision: float | None, max_repeats: int, deadline: float) -> None:
     check_launcher(launcher)
-    for trial in sweep:
-        if trial.LAUNCHERS and launcher not in trial.LAUNCHERS:
-            allowed = ", ".join(trial.LAUNCHERS)
-            raise TrialError(f"launcher: {launcher!r} cannot run {trial!r}; allowed: {allowed}")
     if precision is not None and not 0 < precision < math.inf:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:

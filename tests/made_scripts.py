@@ -34,10 +34,6 @@ for batch in range(6):
 KVSTORE = '''
 import sys
 
-import numpy as np
-
-np.bool = bool  # which numpy dropped, and MXNet 1.9 still uses
-
 import mxnet as mx  # a server's and the scheduler's process stays in here
 
 store = mx.kv.create("dist_sync")

@@ -28,7 +28,7 @@ PLACEHOLDERS = (
 )  # fmt: skip
 """What may stand between braces in a script's arguments; `labkit.replicas.script` fills it in."""
 
-FIELDS = (*Trial.model_fields, "arguments", "pattern", "python")
+FIELDS = (*Trial.model_fields, "arguments", "pattern", "python", "image")
 """What tells trials of all kinds apart, by the columns of a table of them."""
 
 KEPT = "script"
@@ -39,7 +39,6 @@ class _Fields(Described):
     """What a script's trial consists of, and what may go together in it."""
 
     TABLES = {"framework": SCRIPTED}
-    LAUNCHERS = ("local",)
 
     framework: str = Field(description="what starts it, as its own launcher would")
     script: str = Field(description="the path of a training script")
@@ -51,6 +50,7 @@ class _Fields(Described):
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
     pattern: str | None = Field(None, description="of the rates that it prints")
     python: str | None = Field(None, description="the interpreter")
+    image: str | None = Field(None, min_length=1, description="that its pods run")
 
     @model_validator(mode="before")
     @classmethod
@@ -99,11 +99,6 @@ class _Fields(Described):
         except ValueError as error:
             raise ValueError(f"pattern: {error}") from None
         return value
-
-    @field_validator("python")
-    @classmethod
-    def _is_a_path(cls, value: str) -> str:
-        return shutil.which(value) or value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -162,7 +157,9 @@ class ScriptTrial(_Fields):
         A regular expression for the rates that it prints, with a group named ``samples`` or
         ``steps`` around the number per second; the usual phrases are known without.
     python : str, optional
-        The interpreter; labkit's own by default.
+        The interpreter; by default labkit's own, in pods the image's ``python3``.
+    image : str, optional
+        That its pods run; the framework's by default.
 
     Raises
     ------
@@ -208,7 +205,9 @@ class ScriptTrial(_Fields):
     def runtime(self) -> Framework:
         """The row of the framework, with the interpreter that was asked for."""
         row = SCRIPTED[self.framework]
-        return replace(row, python=Path(self.python)) if self.python else row
+        if not self.python:
+            return row
+        return replace(row, python=Path(shutil.which(self.python) or self.python))
 
     @property
     def replicas(self) -> dict[str, int]:
@@ -233,18 +232,32 @@ class ScriptTrial(_Fields):
         return {f"{KEPT}/{name}": content for name, content in self.sources.items()}
 
     @property
+    def carried(self) -> dict[str, bytes]:
+        """What its replicas need where this machine's files are not, `file` first."""
+        name = f"{KEPT}/{self.file.name}"
+        return {name: self.files[name]} | self.files
+
+    @property
     def columns(self) -> dict[str, Any]:
         """What a table of trials says of it: the script is the model, the strategy its own."""
         own = self.model_dump(exclude={"script"})
         known = {"model": Path(self.script).name, "strategy": "script"}
         return dict.fromkeys(FIELDS) | own | known
 
-    def options(self, file: Path | str) -> dict[str, Any]:
-        """Return what its replicas find on their command lines, the script being there."""
+    def options(self, file: Path | str, directory: Path | str) -> dict[str, Any]:
+        """Return what its replicas find on their command lines.
+
+        Parameters
+        ----------
+        file : Path or str
+            Where the script is.
+        directory : Path or str
+            Where it runs.
+        """
         given = self.model_dump(
             exclude_none=True, include={"framework", "batch_size", "seed", "threads", "pattern"}
         )
         return given | {
             "script": file, "file": list(self.sources), "argument": shlex.split(self.arguments),
-            "package": self.runtime.package or self.framework, "directory": Path.cwd(),
+            "package": self.runtime.package or self.framework, "directory": directory,
         }  # fmt: skip

@@ -59,7 +59,7 @@ def test_what_it_does_not_import_makes_no_other_trial(here):
 @pytest.mark.parametrize(
     "values",
     [{"arguments": "--steps 5"}, {"workers": 2}, {"servers": 0}, {"seed": 2}, {"batch_size": 8},
-     {"pattern": r"(?P<samples>\d+)"}, {"python": "/usr/bin/python3"},
+     {"pattern": r"(?P<samples>\d+)"}, {"python": "/usr/bin/python3"}, {"image": "mine:1"},
      {"framework": "tensorflow"}],
 )  # fmt: skip
 def test_every_value_makes_another_trial(here, values):
@@ -107,7 +107,7 @@ def test_a_script_that_is_not_python_is_named_with_its_line(here):
 
 
 def test_braces_of_something_else_are_left_alone(here):
-    found = trial(arguments="""'{"a": 1}' {x}""").options("f")["argument"]
+    found = trial(arguments="""'{"a": 1}' {x}""").options("f", ".")["argument"]
     assert found == ['{"a": 1}', "{x}"]
 
 

@@ -40,9 +40,10 @@ def trials(cluster: Cluster) -> str:
     for name, parts in sorted(jobs.items()):
         values = json.loads(parts[0]["metadata"]["annotations"]["labkit/trial"])
         begun = datetime.fromisoformat(parts[0]["metadata"]["creationTimestamp"])
+        told = (values.get(key, "") for key in
+                ("model", "workers", "batch_size", "learning_rate", "seed"))  # fmt: skip
         rows.append((
-            name, values["model"], values["workers"], values["batch_size"],
-            values["learning_rate"], values["seed"], _state(parts),
+            name, *told, _state(parts),
             f"{max(0.0, (datetime.now(UTC) - begun).total_seconds()):.0f} s",
         ))  # fmt: skip
     if len(rows) == 1:
