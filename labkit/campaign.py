@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from labkit import analysis, datasets, provenance
+from labkit import analysis, provenance
 from labkit.errors import LabkitError, nearest
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.launcher import LocalLauncher
@@ -122,7 +122,7 @@ def measure(
     runner, attempted = None, 0
     with ExitStack() as stack:
         sweep = stack.enter_context(trials_of(sweep, launcher, **values))
-        _check(sweep, launcher, precision, max_repeats, deadline)
+        _check(precision, max_repeats, deadline)
         planned = _plan(store, sweep, precision, max_repeats, force)
         trials, missing, said = list(planned.trials), planned.missing, planned.note
         known = {trial: planned.kept[trial] for trial in trials if trial in planned.kept}
@@ -130,6 +130,7 @@ def measure(
         try:
             while missing:
                 runner = runner or stack.enter_context(LAUNCHERS[launcher](deadline=deadline))
+                runner.check(missing)
                 progress.plan(missing, planned.seconds(missing), said)
                 attempted, said = attempted + len(missing), ""
                 one = _Once(runner, store, force, progress, on_event, known, new)
@@ -184,28 +185,24 @@ def plan(
         As `measure` does before anything starts.
     """
     check_launcher(launcher)
-    _check(sweep, launcher, precision, max_repeats, DEADLINE)
-    return _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
+    _check(precision, max_repeats, DEADLINE)
+    planned = _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
+    with LAUNCHERS[launcher](deadline=DEADLINE) as runner:
+        runner.check(planned.due)
+    return planned
 
 
 def _plan(
     store: Store, sweep: Sequence[Trial], precision: float | None, most: int, force: bool
 ) -> Plan:
-    """Return a plan that can be carried out, as far as can be known before anything starts."""
     at_once = 1
     if store.launcher == "kubernetes":
         from labkit.launchers.kubernetes.settings import Settings
 
         at_once = Settings.load().parallel
-    planned = Plan(
+    return Plan(
         store, sweep, precision=precision, max_repeats=most, force=force, parallel=at_once
     )
-    if store.launcher == "local":  # elsewhere the image has them
-        for dataset in sorted({name for trial in planned.due for name in trial.datasets}):
-            datasets.verify(dataset)
-        for runtime in {trial.runtime: None for trial in planned.due}:
-            provenance.check(runtime)
-    return planned
 
 
 def _interruption(finished: int) -> KeyboardInterrupt:
@@ -237,17 +234,7 @@ def check_launcher(name: str) -> str:
     return name
 
 
-def _check(
-    sweep: Iterable[Trial],
-    launcher: str,
-    precision: float | None,
-    max_repeats: int,
-    deadline: float,
-) -> None:
-    for trial in sweep:
-        if trial.LAUNCHERS and launcher not in trial.LAUNCHERS:
-            allowed = ", ".join(trial.LAUNCHERS)
-            raise TrialError(f"launcher: {launcher!r} cannot run {trial!r}; allowed: {allowed}")
+def _check(precision: float | None, max_repeats: int, deadline: float) -> None:
     if precision is not None and not 0 < precision < math.inf:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:

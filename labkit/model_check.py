@@ -138,7 +138,7 @@ class _Try:
 
     def __init__(self, trial: Trial) -> None:
         self.framework = FRAMEWORKS[trial.framework]
-        line = arguments(trial, trial.network.path, data_directory(), PATIENCE)
+        line = arguments(trial, trial.network.path, ".", data_directory(), PATIENCE)
         self.process = subprocess.Popen(
             [self.framework.python, HERE / "model_check.py", self.framework.trainer,
              self.framework.name, *line],

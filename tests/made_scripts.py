@@ -34,10 +34,6 @@ for batch in range(6):
 KVSTORE = '''
 import sys
 
-import numpy as np
-
-np.bool = bool  # which numpy dropped, and MXNet 1.9 still uses
-
 import mxnet as mx  # a server's and the scheduler's process stays in here
 
 store = mx.kv.create("dist_sync")
@@ -87,3 +83,44 @@ with v1.train.MonitoredTrainingSession(server.target, is_chief=args.task_index =
             print("steps/sec: 12.5")
 '''
 """The older style of TensorFlow's scripts: hosts on the command line."""
+
+TORCH = '''
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+BATCH, EVERY = 32, 10
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+layers = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+model = DistributedDataParallel(layers)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(2 + dist.get_rank())  # each worker has images of its own
+began = time.perf_counter()
+for step in range(int(sys.argv[1])):
+    images = torch.rand(BATCH, 784)
+    loss = cross_entropy(model(images), (10 * images[:, 0]).long())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if (step + 1) % EVERY == 0:
+        seconds, began = time.perf_counter() - began, time.perf_counter()
+        print("images/sec: {:.1f}".format(EVERY * BATCH / seconds))
+print("weights of worker {} of {}: {}".format(
+    dist.get_rank(), dist.get_world_size(), [p.sum().item() for p in layers.parameters()]))
+dist.destroy_process_group()
+'''
+"""It trains by PyTorch's DistributedDataParallel over gloo, as torchrun would start it."""
+
+TORCH_REPORTS = (
+    TORCH.replace("import torch\n", "import torch\n\nfrom labkit import report\n", 1)
+    .replace("began = time", "report.ready()\nbegan = time", 1)
+    .replace("    optimizer.step()\n", "    optimizer.step()\n"
+             "    report.step(BATCH, loss=loss.item())\n", 1)
+)  # fmt: skip
+"""The same with the calls of `labkit.report`, which is all that it needs of labkit."""

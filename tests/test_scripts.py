@@ -280,7 +280,7 @@ def test_prints_that_look_like_events_are_none(script, store):
     assert table.status[0] == "finished"
 
 
-def test_pods_are_refused_before_anything_starts(script, store):
-    trial = ScriptTrial(script=script(made_scripts.REPORTS), **ALONE)
-    with pytest.raises(TrialError, match="allowed: local"):
-        measure([trial], "kubernetes", store=store)
+def test_an_image_is_of_pods_only(script, store):
+    trial = ScriptTrial(script=script(made_scripts.REPORTS), image="mine:1", **ALONE)
+    with pytest.raises(TrialError, match="image: mine:1: only of pods: --launcher kubernetes"):
+        measure([trial], store=store)

@@ -44,13 +44,19 @@ examples:
       --ps_hosts={ps_hosts} --worker_hosts={worker_hosts} \\
       --job_name={job_name} --task_index={task_index}
   labkit run --script train.py --framework torch --python /usr/bin/python3 --workers 2 \\
-      --pattern 'speed (?P<samples>[0-9.]+)'""",
+      --pattern 'speed (?P<samples>[0-9.]+)'
+  labkit run --script train.py --framework torch --workers 1 2 4 \\
+      --launcher kubernetes --image registry.example.com/me/torch:1""",
 )
 @sweep_options
 @click.option(
     "--script", metavar="FILE", help="A training script of your own, instead of --model."
 )
-@click.option("--python", metavar="FILE", help="The interpreter of --script.")
+@click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, theirs.")
+@click.option(
+    "--image", metavar="IMAGE",
+    help="Your own, for the pods of --script; by default the framework's of labkit's.",
+)
 @click.option(
     "--pattern", metavar="REGEX",
     help="What rates look like that --script prints, with a group named samples or steps around "
@@ -76,6 +82,7 @@ def run(
     repeats: int,
     script: str | None,
     python: str | None,
+    image: str | None,
     pattern: str | None,
     arguments: tuple[str, ...],
     **values: tuple[Any, ...],
@@ -87,7 +94,8 @@ def run(
     behind -- is what the script finds on its command line.
     """
     given = {name: list(found) for name, found in values.items() if found}
-    own = {"python": python, "pattern": pattern, "arguments": shlex.join(arguments)}
+    own = {"python": python, "image": image, "pattern": pattern}
+    own |= {"arguments": shlex.join(arguments)}
     own = {name: value for name, value in own.items() if value}
     if script:
         own["script"] = script

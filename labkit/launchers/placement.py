@@ -13,6 +13,7 @@ from labkit.trials.nodes import slowdowns
 def arguments(
     trial: Trial,
     file: Path | str,
+    directory: Path | str,
     data_directory: Path | str,
     deadline: float,
     compute: float | None = None,
@@ -24,6 +25,8 @@ def arguments(
     trial : Trial
     file : Path or str
         Where they find the model's file, or the script.
+    directory : Path or str
+        Where a script runs.
     data_directory : Path or str
         Where they find the data sets.
     deadline : float
@@ -33,7 +36,7 @@ def arguments(
     """
     line = [
         f"--{name.replace('_', '-')}={value}"
-        for name, given in trial.options(file).items()
+        for name, given in trial.options(file, directory).items()
         for value in (given if isinstance(given, list) else [given])
     ]
     line += [f"--compute={compute}"] if compute else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -99,6 +99,16 @@ class Launcher(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+    def check(self, trials: Sequence[Trial]) -> None:
+        """Make sure, before any is run, that nothing is wrong with trials or missing for them.
+
+        Raises
+        ------
+        LabkitError
+            With all that is.
+        """
+        ...
 
     def stop(self) -> None:
         """Make all that run end at once, as failed."""

@@ -13,10 +13,10 @@ SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.
 """What all trainers import."""
 
 SCRIPTED = (
-    "events.py", "account.py", "environments.py", "function.py", "meeting.py", "rates.py",
-    "../report.py",
+    "events.py", "account.py", "arguments.py", "environments.py", "forkserver.py", "function.py",
+    "meeting.py", "old_numpy.py", "rates.py", "../report.py",
 )  # fmt: skip
-"""What makes events of a script's reports."""
+"""What starts a script, and makes events of what it says."""
 
 
 def checksum(trainer, shared=SHARED):

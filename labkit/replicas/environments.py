@@ -3,6 +3,8 @@
 import json
 import re
 
+from labkit.replicas.rendezvous import split
+
 
 def _cluster(args):
     """Return the hosts as TensorFlow names them: ``ps`` for servers, ``worker`` for workers."""
@@ -39,12 +41,14 @@ def of_tensorflow(args):
 def of_torch(args):
     """Return what torchrun sets, and where gloo listens on one machine."""
     workers = args.hosts.get("worker", ["127.0.0.1:0"])
-    host, _, port = workers[0].rpartition(":")
+    host, port = split(workers[0])
+    machines = [split(worker)[0] for worker in workers]
+    own = machines[args.index]
     found = {
         "RANK": args.index,
         "WORLD_SIZE": len(workers),
-        "LOCAL_RANK": args.index,
-        "LOCAL_WORLD_SIZE": len(workers),
+        "LOCAL_RANK": machines[: args.index].count(own),
+        "LOCAL_WORLD_SIZE": machines.count(own),
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
     }
@@ -55,6 +59,10 @@ def of_torch(args):
 
 ENVIRONMENTS = {"mxnet": of_mxnet, "tensorflow": of_tensorflow, "torch": of_torch}
 """What a script finds in its environment, by its framework."""
+
+
+STARTERS = {"mxnet": "old_numpy.py"}
+"""Which file beside this one runs a script, by its framework; most need none."""
 
 
 def placeholders(args):

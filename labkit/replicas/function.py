@@ -73,15 +73,4 @@ def call(name, source, pickled):
     sys.excepthook = lambda *error: traceback.print_exception(*error)
     file = f"<{name}>"
     linecache.cache[file] = (sum(map(len, source)), None, source, file)
-    if own.framework == "mxnet":
-        _mend_numpy()
     pickle.loads(base64.b85decode(pickled))(own)
-
-
-def _mend_numpy():
-    try:
-        import numpy
-    except ImportError:
-        return
-    if not hasattr(numpy, "bool"):
-        numpy.bool = numpy.bool_  # numpy dropped the name in 1.24; MXNet 1.9 still uses it

@@ -1,9 +1,10 @@
 """What a machine is, and how busy it and the processes on it are."""
 
+import contextlib
 import os
 import platform
 from pathlib import Path
-from typing import Dict, Optional, Union
+from typing import Dict, Optional, Set, Union
 
 from labkit.replicas import cores
 
@@ -38,9 +39,23 @@ def busy_seconds() -> Optional[float]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process, 0 if it has ended."""
+    """Return the CPU seconds of a process and of its ended children; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def family(pid: int) -> Set[int]:
+    """Return a process and all that it has started, at any remove, as far as it is running."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+    found, newest = set(), {pid}
+    while newest:
+        found |= newest
+        newest = {child for child, parent in parents.items() if parent in newest} - found
+    return found

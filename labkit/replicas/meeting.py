@@ -1,17 +1,26 @@
 """Where the workers of a script meet before they train, whatever their framework.
 
-The first worker listens at an address that all know. Each says by a line with its index that it
-has come; when all have, each gets a line as an answer.
+The first worker listens at an address that all know. Each says by a line, with its trial's secret
+and its index, that it has come; when all have, each gets a line as an answer.
 """
 
 import contextlib
 import errno
+import hmac
 import selectors
 import socket
 
+from labkit.replicas import rendezvous
+
+PATIENCE = 2.0
+"""Seconds for one attempt at a connection: between pods it may be lost without an answer."""
+
+LATER = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ETIMEDOUT)
+"""What a connection fails by while the first worker is not there yet."""
+
 
 class Meeting:
-    """One worker's part in the meeting; it never waits, but is told by a selector what has come.
+    """One worker's part in the meeting; it never waits long, a selector tells it what has come.
 
     Parameters
     ----------
@@ -21,18 +30,21 @@ class Meeting:
         Of this worker.
     count : int
         How many workers there are.
+    secret : str
+        That all of them know; a line without it counts for nothing.
     """
 
-    def __init__(self, host, index, count):
-        name, _, port = host.rpartition(":")
+    def __init__(self, host, index, count, secret=""):
+        name, port = rendezvous.split(host)
         self._address = name, int(port)
-        self._index, self._count = index, count
+        self._family = socket.AF_INET6 if ":" in name else socket.AF_INET
+        self._index, self._count, self._secret = index, count, secret
         self._listener = self._own = None
         self._coming = self._over = False
         self._lines = {}  # what has come from whom
         self._here = {}  # index -> connection
         if index == 0:
-            self._listener = socket.socket()
+            self._listener = socket.socket(self._family)
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._listener.bind(self._address)
             self._listener.listen(count)
@@ -55,13 +67,14 @@ class Meeting:
         return self._over
 
     def _connect(self):
-        connection = socket.socket()
+        connection = socket.socket(self._family)
+        connection.settimeout(PATIENCE)
         try:
             connection.connect(self._address)
-            connection.sendall(f"{self._index}\n".encode())
+            connection.sendall(f"{self._secret}:{self._index}\n".encode())
         except OSError as error:
             connection.close()
-            if error.errno not in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH):
+            if not isinstance(error, socket.timeout) and error.errno not in LATER:
                 raise
             return
         self._own = connection
@@ -73,27 +86,26 @@ class Meeting:
         self._selector.register(connection, selectors.EVENT_READ, (self._said, None))
 
     def _said(self, connection, _):
-        received = _received(connection)
+        received = b""
+        with contextlib.suppress(OSError):
+            received = connection.recv(rendezvous.LONGEST)
         self._lines[connection] += received
         line = self._lines[connection]
-        if received and not line.endswith(b"\n"):
+        if received and not line.endswith(b"\n") and len(line) < rendezvous.LONGEST:
             return
         self._selector.unregister(connection)
-        if line.strip().isdigit():
-            self._here[int(line)] = connection
-        if set(self._here) == set(range(self._count)):
+        secret, _, index = line.strip().rpartition(b":")
+        known = hmac.compare_digest(secret, self._secret.encode())
+        if not (known and index.isdigit() and int(index) < self._count):
+            connection.close()
+            return
+        self._here[int(index)] = connection
+        if len(self._here) == self._count:
             for met in self._here.values():
                 with contextlib.suppress(OSError):
                     met.sendall(b"go\n")
 
     def _answered(self, connection, _):
-        self._over = bool(_received(connection))
+        with contextlib.suppress(OSError):
+            self._over = bool(connection.recv(64))
         self._selector.unregister(connection)
-
-
-def _received(connection):
-    """Return what has come; nothing from one that has died, of which others tell the cause."""
-    try:
-        return connection.recv(64)
-    except OSError:
-        return b""

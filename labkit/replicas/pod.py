@@ -42,8 +42,9 @@ class Job(NamedTuple):
     hosts : dict of str to list of str
         For each role the ``host:port`` of its replicas.
     coordinator : str or None
-        The role whose replicas must be found first, and of which the first one's pod coordinates
-        the workers.
+        The role of which the first replica's pod coordinates the workers.
+    known : list of str
+        The keys of `hosts` whose addresses a pod must know before it starts its replicas.
     servers_wait : bool
         Whether servers are ended when the workers have finished, rather than leave by themselves.
     cores_per_worker : int
@@ -52,6 +53,8 @@ class Job(NamedTuple):
         Seconds for which a pod waits for the names that it needs.
     secret : str
         By which the coordinator knows the workers of its trial.
+    python : str
+        The interpreter of the replicas; the agent's own if it is empty.
     """
 
     trainer: str
@@ -59,10 +62,12 @@ class Job(NamedTuple):
     worker_arguments: List[List[str]]
     hosts: Dict[str, List[str]]
     coordinator: Optional[str]
+    known: List[str]
     servers_wait: bool
     cores_per_worker: int
     rendezvous_timeout: float
     secret: str
+    python: str
 
 
 class Pod:
@@ -88,7 +93,7 @@ class Pod:
     def run(self) -> int:
         """Return the exit code of the pod."""
         self.log.write(podlog.Machine(node=self.node, **machine.describe()))
-        _in_background(_sample, self.log, self.replicas)
+        _in_background(_sample, self.log)
         try:
             hosts = self._find_hosts()
             code = self._train(hosts)
@@ -110,9 +115,9 @@ class Pod:
     def _find_hosts(self) -> Dict[str, List[str]]:
         """Return where all replicas are, with the addresses of those that this one must know."""
         hosts = {role: list(names) for role, names in self.job.hosts.items()}
-        role = self.job.coordinator
-        if role and (role not in self.roles or len(hosts[role]) > 1):
-            hosts[role] = rendezvous.resolve(hosts[role], self.job.rendezvous_timeout)
+        for role in self.job.known:
+            if role not in self.roles or len(hosts[role]) > 1:
+                hosts[role] = rendezvous.resolve(hosts[role], self.job.rendezvous_timeout)
         own = rendezvous.preferred(os.environ["POD_IPS"].split(","))
         for role in self.roles:
             port = rendezvous.split(hosts[role][self.index])[1]
@@ -148,13 +153,15 @@ class Pod:
         name = f"{role}-{self.index}"
         paths = [str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [
-            sys.executable, "-u", str(HOME / self.job.trainer), *self.job.arguments,
+            self.job.python or sys.executable, "-u", str(HOME / self.job.trainer),
+            *self.job.arguments,
             *(self.job.worker_arguments[self.index] if role == "worker" else []),
             "--role=" + role, f"--index={self.index}", "--hosts=" + json.dumps(hosts),
         ]  # fmt: skip
         replica = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths)),
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths),
+                     **{rendezvous.SECRET: self.job.secret}),
         )  # fmt: skip
         self.replicas[name] = replica
         for pipe, stream in ((replica.stdout, podlog.OUT), (replica.stderr, podlog.ERR)):
@@ -206,7 +213,7 @@ class Pod:
             rank = int(self._send(host, "register", math.inf))
         processors = self._processors_of(rank)
         for replica in self.replicas.values():
-            bind_threads(replica.pid, processors)
+            bind(replica.pid, processors)
         self.log.write(podlog.Bound(sorted(processors)))
 
     def _processors_of(self, rank: int) -> Set[int]:
@@ -214,14 +221,13 @@ class Pod:
         return cores.take(self.processors, rank * count, count)
 
 
-def _sample(log: podlog.Writer, replicas: Dict[str, subprocess.Popen]) -> None:
+def _sample(log: podlog.Writer) -> None:
     """Report how many CPU seconds the node has worked so far, and how many of them for us."""
     while True:
         busy = machine.busy_seconds()
         if busy is None:
             return
-        pids = [os.getpid(), *(replica.pid for replica in list(replicas.values()))]
-        own = round(sum(map(machine.cpu_seconds, pids)), 2)
+        own = round(sum(map(machine.cpu_seconds, machine.family(os.getpid()))), 2)
         log.write(podlog.Sample(t=round(time.monotonic(), 3), busy=busy, own=own))
         time.sleep(SAMPLE_EVERY)
 
@@ -232,8 +238,19 @@ def _in_background(work, *arguments) -> threading.Thread:
     return thread
 
 
-def bind_threads(pid: int, processors: Set[int]) -> None:
-    """Bind all threads of a process; what they start later inherits that."""
+def bind(pid: int, processors: Set[int]) -> None:
+    """Bind a process and all that it has started; what they start later inherits that."""
+    bound: Set[int] = set()
+    while True:
+        processes = machine.family(pid) - bound
+        if not processes:
+            return
+        for each in sorted(processes):
+            _bind_threads(each, processors)
+        bound |= processes
+
+
+def _bind_threads(pid: int, processors: Set[int]) -> None:
     bound: Set[str] = set()
     with contextlib.suppress(FileNotFoundError):  # it has ended
         while True:

@@ -20,6 +20,10 @@ from typing import Counter, Dict, Iterator, List, Optional, Set, Tuple
 
 PORT = 9003
 
+SECRET = "LABKIT_SECRET"
+"""Environment variable in which replicas find the secret of their trial, for what they say to each
+other themselves."""
+
 RETRY = 0.1
 """Seconds between two attempts."""
 

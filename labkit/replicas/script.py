@@ -21,10 +21,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit.replicas import SCRIPTED, checksum, events, sum_of
+from labkit.replicas import HERE, SCRIPTED, checksum, events, rendezvous, sum_of
 from labkit.replicas.account import Account
 from labkit.replicas.arguments import limit_threads
-from labkit.replicas.environments import ENVIRONMENTS, filled_in, placeholders
+from labkit.replicas.environments import ENVIRONMENTS, STARTERS, filled_in, placeholders
 from labkit.replicas.forkserver import die_with_parent
 from labkit.replicas.meeting import Meeting
 
@@ -85,6 +85,7 @@ class Script:
     def _start(self):
         args = self.args
         known = placeholders(args)
+        secret = os.environ.pop(rendezvous.SECRET, "")  # the script's own code has no use for it
         ours, theirs = socket.socketpair()
         environment = dict(os.environ, **{
             name: str(value) for name, value in ENVIRONMENTS[args.framework](args).items()
@@ -94,10 +95,13 @@ class Script:
             environment[VARIABLE] = f"{theirs.fileno()}:{inode}"
             others = args.hosts.get("barrier")
             if others:
-                self.meeting = Meeting(others[0], args.index, len(args.hosts["worker"]))
+                count = len(args.hosts["worker"])
+                self.meeting = Meeting(others[0], args.index, count, secret)
                 self.meeting.register(self.selector)
+        starter = [str(HERE / STARTERS[name]) for name in [args.framework] if name in STARTERS]
+        line = [args.script, *(filled_in(argument, known) for argument in args.argument)]
         self.process = subprocess.Popen(
-            [sys.executable, "-u", args.script, *(filled_in(a, known) for a in args.argument)],
+            [sys.executable, "-u", *starter, *line],
             cwd=args.directory, env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()],
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
@@ -202,8 +206,15 @@ def main(args):
     if args.deadline:
         # The launcher ends late replicas; this is for the case that it is no longer there.
         signal.setitimer(signal.ITIMER_REAL, args.deadline)
-    told = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    told, running = [], []
+
+    def leave(*_):
+        """Have the script leave, too; locally its whole group is told anyway."""
+        told.append(True)
+        for script in running:
+            script.process.terminate()
+
+    signal.signal(signal.SIGTERM, leave)
     home = Path(args.script).parent
     writer.write(
         events.Start, trial=args.trial, code=CODE, data="", pid=os.getpid(),
@@ -213,6 +224,9 @@ def main(args):
     )  # fmt: skip
     account = Account(args, writer)
     script = Script(args, account)
+    running.append(script)
+    if told:
+        leave()
     if args.role != "worker":
         writer.write(events.Ready)
     code = script.run()

@@ -21,13 +21,17 @@ def unit_of(workers: Sequence[Sequence[Event]]) -> str:
     return UNITS[0] if all(len(_rates(worker, UNITS[0])) > 1 for worker in workers) else UNITS[1]
 
 
-def reported(workers: Sequence[Sequence[Event]]) -> list[Progress]:
+def reported(
+    workers: Sequence[Sequence[Event]], zeros: Sequence[float] | None = None
+) -> list[Progress]:
     """Return each worker's progress in the time that all share, from the rates they printed.
 
     Parameters
     ----------
     workers : sequence of sequence of Event
-        In any order; with clocks that agree, as on one machine.
+    zeros : sequence of float, optional
+        When each worker's clock was at 0, by a clock that all share; without it their clocks
+        agree, as on one machine.
 
     Returns
     -------
@@ -41,29 +45,34 @@ def reported(workers: Sequence[Sequence[Event]]) -> list[Progress]:
     """
     unit = unit_of(workers)
     lines = [_rates(worker, unit) for worker in workers]
+    shifts = np.array([0.0] * len(lines) if zeros is None else zeros)
     for index, found in enumerate(lines):
         if len(found) < 2:
             raise MetricError(
                 f"worker {index} printed fewer than two rates in {unit} per second: there is no "
                 "time in which its rate is known"
             )
-    begin = max(found[0].t for found in lines)
-    end = min(found[-1].t for found in lines)
+    # From the first one's clock on, as seconds since the epoch have fewer digits to spare.
+    times = [
+        np.array([rate.t for rate in found]) + shift
+        for found, shift in zip(lines, shifts - shifts[0], strict=True)
+    ]
+    begin, end = max(t[0] for t in times), min(t[-1] for t in times)
     if not begin < end:
         raise MetricError(
             "the workers' printed rates share no time: one had printed its last before another "
             "printed its first; take more steps"
         )
-    return [_between(begin, end, found) for found in lines]
+    rates = [[line.rate for line in found] for found in lines]
+    return [_between(begin, end, *found) for found in zip(times, rates, strict=True)]
 
 
 def _rates(worker: Sequence[Event], unit: str) -> list[Rate]:
     return [event for event in worker if isinstance(event, Rate) and event.unit == unit]
 
 
-def _between(begin: float, end: float, found: Sequence[Rate]) -> Progress:
-    t = np.array([event.t for event in found])
-    done = np.append(0.0, np.cumsum(np.diff(t) * [event.rate for event in found[1:]]))
+def _between(begin: float, end: float, t: np.ndarray, rates: Sequence[float]) -> Progress:
+    done = np.append(0.0, np.cumsum(np.diff(t) * rates[1:]))
     kept = np.unique(np.concatenate([[begin], t[(begin < t) & (t < end)], [end]]))
     done = np.interp(kept, t, done)
     # Rounded as in `Progress.trained`: no time that is none must be left.

@@ -203,7 +203,10 @@ def _start(directory: Path) -> Start | None:
 
 def _together(run: Run) -> list[Progress]:
     if run.reported:
-        return reported(run.workers)
+        zeros = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
+        return reported(
+            run.workers, [zeros.get(f"worker-{i}", 0.0) for i in range(run.trial.workers)]
+        )
     workers = [_progress(worker) for worker in run.workers]
     return analysis.waiting_together(workers) if run.trial.lock_step else workers
 

@@ -23,12 +23,9 @@ class Described(BaseModel):
     ----------
     TABLES : dict of str to mapping
         The fields that name a row of a table.
-    LAUNCHERS : tuple of str or None
-        Those that can run it; None for all.
     """
 
     TABLES: ClassVar[dict[str, Any]] = {}
-    LAUNCHERS: ClassVar[tuple[str, ...] | None] = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -29,7 +28,7 @@ PLACEHOLDERS = (
 )  # fmt: skip
 """What may stand between braces in a script's arguments; `labkit.replicas.script` fills it in."""
 
-FIELDS = (*Trial.model_fields, "arguments", "pattern", "python")
+FIELDS = (*Trial.model_fields, "arguments", "pattern", "python", "image")
 """What tells trials of all kinds apart, by the columns of a table of them."""
 
 KEPT = "script"
@@ -40,7 +39,6 @@ class _Fields(Described):
     """What a script's trial consists of, and what may go together in it."""
 
     TABLES = {"framework": SCRIPTED}
-    LAUNCHERS = ("local",)
 
     framework: str = Field(description="what starts it, as its own launcher would")
     script: str = Field(description="the path of a training script")
@@ -54,6 +52,7 @@ class _Fields(Described):
     python: str | None = Field(None, description="the interpreter")
     function: str | None = Field(None, description="the name of what the script calls, if it is "
                                  "a function that was taken along")  # fmt: skip
+    image: str | None = Field(None, min_length=1, description="that its pods run")
 
     @model_validator(mode="before")
     @classmethod
@@ -102,12 +101,6 @@ class _Fields(Described):
         except ValueError as error:
             raise ValueError(f"pattern: {error}") from None
         return value
-
-    @field_validator("python")
-    @classmethod
-    def _is_a_path(cls, value: str) -> str:
-        found = shutil.which(value)
-        return os.path.abspath(found) if found else value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -187,7 +180,9 @@ class ScriptTrial(_Fields):
         A regular expression for the rates that it prints, with a group named ``samples`` or
         ``steps`` around the number per second; the usual phrases are known without.
     python : str, optional
-        The interpreter; labkit's own by default.
+        The interpreter; by default labkit's own, in pods the image's ``python3``.
+    image : str, optional
+        That its pods run; the framework's by default.
     function : str, optional
         The name of the function that the script calls; `labkit.measure` gives it.
 
@@ -235,7 +230,9 @@ class ScriptTrial(_Fields):
     def runtime(self) -> Framework:
         """The row of the framework, with the interpreter that was asked for."""
         row = SCRIPTED[self.framework]
-        return replace(row, python=Path(self.python)) if self.python else row
+        if not self.python:
+            return row
+        return replace(row, python=Path(shutil.which(self.python) or self.python))
 
     @property
     def replicas(self) -> dict[str, int]:
@@ -260,20 +257,34 @@ class ScriptTrial(_Fields):
         return {f"{KEPT}/{name}": content for name, content in self.sources.items()}
 
     @property
+    def carried(self) -> dict[str, bytes]:
+        """What its replicas need where this machine's files are not, `file` first."""
+        name = f"{KEPT}/{self.file.name}"
+        return {name: self.files[name]} | self.files
+
+    @property
     def columns(self) -> dict[str, Any]:
         """What a table of trials says of it: what runs is the model, the strategy its own."""
         own = self.model_dump(exclude={"script", "function"})
         known = {"model": self.function or Path(self.script).name, "strategy": "script"}
         return dict.fromkeys(FIELDS) | own | known
 
-    def options(self, file: Path | str) -> dict[str, Any]:
-        """Return what its replicas find on their command lines, the script being there."""
+    def options(self, file: Path | str, directory: Path | str) -> dict[str, Any]:
+        """Return what its replicas find on their command lines.
+
+        Parameters
+        ----------
+        file : Path or str
+            Where the script is.
+        directory : Path or str
+            Where it runs.
+        """
         given = self.model_dump(
             exclude_none=True, include={"framework", "batch_size", "seed", "threads", "pattern"}
         )
         return given | {
             "script": file, "file": list(self.sources), "argument": self._words(),
-            "package": self.runtime.package or self.framework, "directory": Path.cwd(),
+            "package": self.runtime.package or self.framework, "directory": directory,
         }  # fmt: skip
 
     def _words(self) -> list[str]:

@@ -77,6 +77,9 @@ class Trial(_Fields):
 
     TABLES = rules.TABLES
 
+    # What a script may choose: here it is the framework's.
+    image = python = property(lambda self: None)
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -192,11 +195,16 @@ class Trial(_Fields):
         return {} if self.model in MODELS else {Path(self.model).name: self.network.source}
 
     @property
+    def carried(self) -> dict[str, bytes]:
+        """What its replicas need where this machine's files are not: `file`, whatever its name."""
+        return {"model.py": self.network.source}
+
+    @property
     def columns(self) -> dict[str, Any]:
         """What a table of trials says of it."""
         return self.model_dump() | self.values
 
-    def options(self, file: Path | str) -> dict[str, Any]:
+    def options(self, file: Path | str, directory: Path | str) -> dict[str, Any]:
         """Return what its replicas find on their command lines, the model's file being there."""
         left_out = {"framework", "workers", "servers", "slowdown", "slowdown_spread"}
         return self.model_dump(exclude_none=True, exclude=left_out) | {"model": file}

@@ -61,6 +61,8 @@ class Pod:
             "worker_arguments": [[] for _ in range(index + 1)],
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
             "coordinator": None,
+            "known": [role for role in [job.get("coordinator")] if role],
+            "python": "",
             "servers_wait": False,
             "cores_per_worker": 0,
             "rendezvous_timeout": 5.0,

@@ -30,6 +30,16 @@ def test_only_the_time_that_all_share_counts():
     assert found.rates == pytest.approx([(30 + 2 * 10) / 3, 100])
 
 
+@given(st.floats(-1e6, 1e6), st.floats(1e9, 2e9))
+def test_clocks_of_several_machines_are_put_on_one_line(shift, zero):
+    """Such as the nodes of a cluster, each of which counts from when it started."""
+    lines = [[(0, 9), (2, 10), (4, 30), (6, 10)], [(3, 9), (5, 100), (9, 100)]]
+    away = [(t - shift, rate) for t, rate in lines[1]]
+    found = window(reported([worker(0, lines[0]), worker(1, away)], [zero, zero + shift]))
+    assert found.end == pytest.approx(3, abs=1e-5)
+    assert found.rates == pytest.approx([(30 + 2 * 10) / 3, 100], rel=1e-5)
+
+
 @given(st.integers(1, 4), st.floats(0.1, 1e6), st.lists(st.floats(0.1, 10), min_size=3))
 def test_a_steady_rate_is_found_whatever_the_times(workers, rate, gaps):
     times = 100 + np.cumsum(gaps)

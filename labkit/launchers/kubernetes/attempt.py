@@ -101,7 +101,8 @@ class Attempt:
 
     def _poll(self) -> None:
         """Update what is known of the pods."""
-        if self.pods.update(self.cluster.list("Pod", self.submission.selector)):
+        changed = self.pods.update(self.cluster.list("Pod", self.submission.selector))
+        if changed or (self.trial.total_steps is None and self.logs.have_grown()):
             self._progressed = time.monotonic()
         phases = self.pods.phases()
         if phases != self._phases:
@@ -130,7 +131,7 @@ class Attempt:
         if any(pod.broken for pod in self.pods):
             self._fail("its pods were deleted")
         for pod in self.pods:
-            if problem := causes.cannot_start(pod, self.submission.image):
+            if problem := causes.cannot_start(pod, self.submission):
                 raise TrialFailed(f"{self.trial.name}: {pod} {problem}")
         if self.room.check_scheduled(self.pods):
             self._progressed = time.monotonic()

@@ -8,6 +8,7 @@ from pathlib import Path
 from labkit.launchers.kubernetes import manifests
 from labkit.launchers.kubernetes.logs import Logs
 from labkit.launchers.kubernetes.pods import Pod
+from labkit.launchers.kubernetes.submission import Submission
 from labkit.launchers.protocol import TrialFailed
 from labkit.launchers.tracking import Tracker, tail
 from labkit.replicas import podlog
@@ -25,15 +26,17 @@ ENDED_BY_POD = (0, -15)
 """The exit codes of a replica that its pod has ended because of another one."""
 
 
-def cannot_start(pod: Pod, image: str) -> str:
+def cannot_start(pod: Pod, submission: Submission) -> str:
     """Return why a pod's container cannot start, if it cannot."""
-    waiting = pod.state.get("waiting", {})
+    waiting, image = pod.state.get("waiting", {}), submission.image
     reason, message = waiting.get("reason"), waiting.get("message", "")
     if reason in UNPULLABLE:
+        how = f"labkit image build, labkit image push; by `image` in cluster.toml it is {image}"
+        if submission.trial.image:
+            how = f"--image says that it is {image}"
         return (
             f"cannot get its image on node {pod.node} ({reason}: {message}). Is it built and "
-            "pushed to where the nodes look for it? labkit image build, labkit image push; by "
-            f"`image` in cluster.toml it is {image}."
+            f"pushed to where the nodes look for it? {how}."
         )
     if reason in UNSTARTABLE:
         return f"cannot be started on node {pod.node} ({reason}: {message})."
@@ -59,7 +62,8 @@ def why_ended(pod: Pod, memory: str) -> str:
     if ended.get("reason") in UNSTARTED:
         return (
             f"could not be started on node {pod.node} ({ended['reason']}: "
-            f"{ended.get('message', 'no more is known')}). Is the image one of labkit's?"
+            f"{ended.get('message', 'no more is known')}). Is the image one of "
+            "labkit's, or has it a python3?"
         )
     if reason == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
         message = pod.status.get("message") or message

@@ -15,7 +15,7 @@ from labkit.launchers.kubernetes.pods import Pod, seconds
 from labkit.launchers.kubernetes.submission import Submission
 from labkit.launchers.load import is_overloaded
 from labkit.replicas import podlog
-from labkit.replicas.events import Barrier, Step
+from labkit.replicas.events import Barrier, End, Event, Rate, Step
 from labkit.trials import Trial
 
 
@@ -33,7 +33,11 @@ class PodRecord:
     barriers : list of float
         When workers passed the barrier, in seconds since the epoch.
     begins, finishes : list of float
-        When workers passed the barrier and took their last step, in the node's monotonic seconds.
+        When workers passed the barrier, or printed a rate, and took their last step, in the node's
+        monotonic seconds.
+    clocks : dict of str to float
+        For each replica, the seconds since the epoch when its node's monotonic ones were 0. What
+        it prints is stamped late, never early: so the least that any of its lines says.
     """
 
     pod: Pod
@@ -43,6 +47,7 @@ class PodRecord:
     barriers: list[float] = field(default_factory=list)
     begins: list[float] = field(default_factory=list)
     finishes: list[float] = field(default_factory=list)
+    clocks: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -102,7 +107,7 @@ def record(
     return {
         "launcher": "kubernetes",
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
-        "startup_s": max(t for r in records for t in r.barriers) - submission.submitted,
+        "startup_s": _startup(records, submission.submitted),
         "machine": nodes[0].machine | {"host": cluster},
         "oversubscribed": any(node.cores_needed(trial) > node.cores for node in nodes),
         "own_cpu": round(max(node.own for node in nodes), 3),
@@ -112,7 +117,14 @@ def record(
         "pods": {str(r.pod): r.pod.node for r in records},
         "bound": {str(r.pod): r.processors for r in records if r.processors is not None},
         "image": submission.image,
+        "clocks": {name: zero for r in records for name, zero in r.clocks.items()},
     }
+
+
+def _startup(records: list[PodRecord], submitted: float) -> float | None:
+    """Return the seconds to the last worker's barrier; None of scripts that have none."""
+    barriers = [t for record in records for t in record.barriers]
+    return max(barriers) - submitted if barriers else None
 
 
 def _by_node(records: list[PodRecord]) -> list[Node]:
@@ -134,10 +146,23 @@ def _read(pod: Pod, logs: Logs, trial: Trial) -> PodRecord:
             case podlog.Sample():
                 record.samples.append(entry)
             case podlog.Output():
-                event = event_in(entry)
-                if isinstance(event, Barrier):
-                    record.barriers.append(seconds(stamp))
-                    record.begins.append(event.t)
-                elif isinstance(event, Step) and event.steps == trial.total_steps:
-                    record.finishes.append(event.t)
+                if event := event_in(entry):
+                    zero = seconds(stamp) - event.t
+                    known = record.clocks.get(entry.replica, zero)
+                    record.clocks[entry.replica] = min(known, zero)
+                    _note(record, event, seconds(stamp), trial)
     return record
+
+
+def _note(record: PodRecord, event: Event, when: float, trial: Trial) -> None:
+    """Note when a worker begins and finishes; a script says of no step that it is the last."""
+    match event:
+        case Barrier():
+            record.barriers.append(when)
+            record.begins.append(event.t)
+        case Rate() if not record.begins:
+            record.begins.append(event.t)
+        case Step() if event.steps == trial.total_steps:
+            record.finishes.append(event.t)
+        case End() if event.role == "worker" and trial.total_steps is None:
+            record.finishes.append(event.t)

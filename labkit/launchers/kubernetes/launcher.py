@@ -6,6 +6,7 @@ import contextlib
 import random
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,14 +16,19 @@ from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
 from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
 from labkit.launchers.kubernetes.errors import ClusterError, NoRoom
-from labkit.launchers.kubernetes.manifests import image_of, name_of, selector_of
+from labkit.launchers.kubernetes.manifests import (
+    image_of,
+    mistakes,
+    name_of,
+    selector_of,
+)
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.kubernetes.room import Crowded
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.kubernetes.submission import submit
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.protocol import NoRoomForTrial, OnEvent, Submitted, TrialFailed, Waiting
-from labkit.trials import Trial
+from labkit.trials import Trial, TrialError
 from labkit.trials.frameworks import Framework
 
 LOOK_AGAIN = 60.0
@@ -66,6 +72,13 @@ class KubernetesLauncher:
         if error[0] is None and self._found:
             with contextlib.suppress(ClusterError):  # the next labkit finds it too
                 owners.remove(self.cluster, owners.left_behind(self.cluster))
+
+    def check(self, trials: Sequence[Trial]) -> None:
+        """Make sure that their pods can be described, and have an image."""
+        settings = self.cluster.settings
+        found = (line for trial in trials for line in mistakes(trial, settings, self.deadline))
+        if lines := list(dict.fromkeys(found)):
+            raise TrialError("\n  ".join(["this cannot run in pods:", *lines]))
 
     def stop(self) -> None:
         """Make all trials end that run in other threads."""

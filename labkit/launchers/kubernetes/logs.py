@@ -44,6 +44,8 @@ class Log:
         Whether that copy has been read.
     problem : str
         Why it could not be read the last time; empty if it could.
+    lines : int
+        That its replicas have printed, as far as it has been read.
     """
 
     def __init__(self, cluster: Cluster, pod: str, path: Path) -> None:
@@ -51,6 +53,7 @@ class Log:
         self._last = ""  # the time of the last line that has been read
         self.ended = self.whole = False
         self.problem = ""
+        self.lines = 0
         self._forbidden = math.inf  # since when
 
     def read_new(self) -> list[Event]:
@@ -83,6 +86,7 @@ class Log:
                     self.ended = True
                 elif not isinstance(entry, podlog.CopyPiece):
                     file.write(line + b"\n")
+                self.lines += isinstance(entry, podlog.Output)
                 if event := event_in(entry):
                     found.append(event)
 
@@ -134,6 +138,7 @@ class Logs:
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self._cluster, self._directory = cluster, directory
         self._logs: dict[str, Log] = {}
+        self._lines = 0
 
     def of(self, pod: Pod) -> Log:
         """Return the log of a pod."""
@@ -142,6 +147,11 @@ class Logs:
             pods.mkdir(exist_ok=True)
             self._logs[pod.name] = Log(self._cluster, pod.name, pods / f"{pod.name}.log")
         return self._logs[pod.name]
+
+    def have_grown(self) -> bool:
+        """Whether replicas have printed anything since the last call: a script's sign of life."""
+        before, self._lines = self._lines, sum(log.lines for log in self._logs.values())
+        return self._lines > before
 
     def read_ended(self, pod: Pod) -> None:
         """Read all of the log of a pod if it has ended: later its node may be gone."""

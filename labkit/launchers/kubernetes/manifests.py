@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import math
+import posixpath
 import re
 import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -18,25 +21,30 @@ from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.placement import arguments, own_arguments
+from labkit.replicas import rendezvous
 from labkit.replicas.pod import Job
 from labkit.settings import TEMPLATES
 from labkit.trials import Trial
 from labkit.trials.demand import beside_workers, is_slow
-from labkit.trials.frameworks import FRAMEWORKS
 
 HOME = "/labkit"
 """Where a pod finds its files."""
 
-TRAINER = "labkit/replicas/{}"
+SCRATCH = "/tmp"
+"""Where it can write, and a script runs."""
 
-MODEL = "model.py"
-"""The model's file, whatever its name."""
+ROOM = 1 << 20
+"""Bytes that Kubernetes lets the files of a ConfigMap have together."""
 
 AGENT = ("pod.py", "podlog.py", "machine.py", "rendezvous.py", "cores.py", "cgroups.py")
 """What starts a pod's replicas, and what it imports."""
 
 PORTS = {"scheduler": 9000, "server": 9001, "worker": 9002}
 """Of each role; the first role that a trial has coordinates its workers."""
+
+MEETING = 9004
+"""The first port at which the first worker has workers meet (`labkit.replicas.meeting`); the one
+before is that of `labkit.replicas.rendezvous`."""
 
 RENDEZVOUS_TIMEOUT = 120.0
 """Seconds for which a pod waits until it can find those that it depends on."""
@@ -53,6 +61,9 @@ NODES = {"kubernetes.io/arch": "amd64"}
 
 QUEUE_TIME = 86400
 """The same where trials wait in a queue of the cluster's."""
+
+SECRET = 32
+"""Letters of the secret of a trial's pods."""
 
 SCHEDULER_CPU = 0.05
 """Cores reserved for a scheduler, which introduces replicas to each other and then sleeps."""
@@ -96,22 +107,56 @@ def files_of(
         whichever labkit has created which of its objects, and labkit needs no right to Secrets.
     """
     job = job_of(trial, settings, deadline, compute, secret)
-    trainer = FRAMEWORKS[trial.framework].trainer
-    names = ("__init__.py", *AGENT, *replicas.SHARED)
+    row = trial.runtime
+    paths = [replicas.HERE / name for name in ("__init__.py", *AGENT, *row.shared)]
     return {
-        **{f"labkit/replicas/{name}": (replicas.HERE / name).read_bytes() for name in names},
+        **{_place_of(path): path.read_bytes() for path in (*paths, row.trainer)},
         "labkit/__init__.py": b"",  # a pod has no use for what labkit itself offers
-        TRAINER.format(trainer.name): trainer.read_bytes(),
-        MODEL: trial.network.source,
+        **trial.carried,
         "job.json": json.dumps(job._asdict()).encode() + b"\n",
     }
+
+
+def _place_of(path: Path) -> str:
+    """Return where a file of labkit's, or a trainer from elsewhere, is below `HOME`."""
+    name = posixpath.relpath(path, replicas.HERE)
+    name = path.name if name.startswith("../../") else name
+    return posixpath.normpath(f"labkit/replicas/{name}")
+
+
+def keys_of(files: Iterable[str]) -> dict[str, str]:
+    """Return the ConfigMap's key for each file: it may hold no slash, and few other characters."""
+    keys: dict[str, str] = {}
+    for file in files:
+        key = re.sub(r"[^-._a-zA-Z0-9]", "-", file)
+        while key in keys.values():
+            key = f"-{key}"
+        keys[file] = key
+    return keys
+
+
+def mistakes(trial: Trial, settings: Settings, deadline: float) -> Iterator[str]:
+    """Yield why a trial cannot run in pods, whatever the cluster says."""
+    if not trial.image and trial.runtime.recipe is None:
+        yield (
+            f"image: missing; labkit has none with {trial.runtime.title}, so --image must name "
+            "one that has it, and Python 3.6 or later as python3"
+        )
+    files = files_of(trial, settings, deadline, None, "-" * SECRET)
+    if (size := sum(map(len, files.values()))) > ROOM:
+        own = sum(map(len, trial.carried.values()))
+        yield (
+            f"{trial.file.name}: {own:,} bytes with the files beside it that it imports, and "
+            f"{size - own:,} of labkit's own, are more than the {ROOM:,} that a ConfigMap may "
+            "hold. Put what is large into an image of your own: --image"
+        )
 
 
 def job_of(
     trial: Trial, settings: Settings, deadline: float, compute: float | None, secret: str
 ) -> Job:
     """Return what all pods of a trial are given; see `files_of`."""
-    name, framework = name_of(trial), FRAMEWORKS[trial.framework]
+    name, framework = name_of(trial), trial.runtime
     hosts = {
         role: [f"{name}-{kind}-{i}.{name}:{PORTS[role]}" for i in range(trial.replicas[role])]
         for kind, roles in pods_of(trial).items()
@@ -122,18 +167,25 @@ def job_of(
     # Where most wait, whoever computes takes the core that is free.
     shared = settings.share_nodes or is_slow(trial)
     coordinator = None if alone else next(role for role in PORTS if role in hosts)
+    known = [] if alone else [coordinator]
+    if trial.meeting and not alone:
+        first, _ = rendezvous.split(hosts["worker"][0])
+        hosts |= {name: [f"{first}:{MEETING + i}"] for i, name in enumerate(trial.meeting)}
+        known = list(hosts)  # whom a script looks for, nobody knows
+    file = f"{HOME}/{next(iter(trial.carried))}"
+    wait = settings.wait_for_room
     return Job(
-        trainer=TRAINER.format(framework.trainer.name),
-        arguments=arguments(
-            trial, f"{HOME}/{MODEL}", "/data", deadline + settings.wait_for_room, compute
-        ),
+        trainer=_place_of(framework.trainer),
+        arguments=arguments(trial, file, SCRATCH, "/data", deadline + wait, compute),
         worker_arguments=[own_arguments(trial, "worker", i) for i in range(trial.workers)],
         hosts=hosts,
         coordinator=coordinator,
+        known=known,
         servers_wait="server" in hosts and not framework.servers_end_themselves,
         cores_per_worker=0 if shared else trial.threads,
-        rendezvous_timeout=RENDEZVOUS_TIMEOUT + settings.wait_for_room,
+        rendezvous_timeout=RENDEZVOUS_TIMEOUT + wait,
         secret=secret,
+        python=trial.python or "",
     )
 
 
@@ -183,13 +235,13 @@ def render(
             "a multiple of that. `labkit run --launcher kubernetes` measures it and runs the "
             "trial; to render it, leave out the slowdown."
         )
-    if settings.public_images and trial.dataset == images.PRIVATE:
+    if settings.public_images and images.PRIVATE in trial.datasets:
         raise ClusterError(
-            f"{trial.name} learns from {trial.dataset}, which public images do not have: "
+            f"{trial.name} learns from {images.PRIVATE}, which public images do not have: "
             "set public_images = false in cluster.toml, and build an image with it."
         )
     name, kinds = name_of(trial), pods_of(trial)
-    secret = secrets.token_hex(16) if secret is None else secret
+    secret = secrets.token_hex(SECRET // 2) if secret is None else secret
     pods = [
         {
             "component": kind,
@@ -209,9 +261,11 @@ def render(
         trial=trial, name=name, settings=settings, pods=pods, submitted=submitted,
         deadline=math.ceil(deadline + settings.wait_for_room)
         + (QUEUE_TIME if settings.queue else DEADLINE_MARGIN),
-        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, image=image_of(trial.framework, settings),
-        container=CONTAINER, node_selector=NODES | settings.node_selector, home=HOME,
-        files=files_of(trial, settings, deadline, compute, secret), is_plain=_is_plain,
+        time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, container=CONTAINER, scratch=SCRATCH,
+        image=trial.image or image_of(trial.framework, settings),
+        described={name: value for name, value in trial.columns.items() if value is not None},
+        node_selector=NODES | settings.node_selector, home=HOME, is_plain=_is_plain,
+        files=(files := files_of(trial, settings, deadline, compute, secret)), keys=keys_of(files),
     )  # fmt: skip
     return re.sub(r"[ \t]+$", "", text.strip(), flags=re.M) + "\n"
 

@@ -58,9 +58,12 @@ class Startup:
         if ready == len(phases) and PHASES[Ready] not in phases:
             return ""
         started = sum(pod.started for pod in self._pods)
+        what, how = "the barrier", "are connected and ready"
+        if self._tracker.trial.metric is None:
+            what, how = "its scripts", "have called report.ready() or printed a rate"
         text = (
-            f"the barrier: {started} of {self._pods.total} pods have started, "
-            f"{ready} of {len(phases)} workers are connected and ready"
+            f"{what}: {started} of {self._pods.total} pods have started, "
+            f"{ready} of {len(phases)} workers {how}"
         )
         return f"{text}; {self.cause() or USUAL}" if idle > LATE else text
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from labkit import settings
+from labkit import datasets, provenance, settings
 from labkit.launchers.calibration import Calibrations
 from labkit.launchers.limits import DEADLINE
 from labkit.launchers.local.attempt import Attempt
@@ -20,7 +21,7 @@ from labkit.launchers.placement import arguments
 from labkit.launchers.protocol import OnEvent
 from labkit.runs import circumstances
 from labkit.settings import WARM
-from labkit.trials import Trial
+from labkit.trials import Trial, TrialError
 
 
 class LocalLauncher:
@@ -49,6 +50,15 @@ class LocalLauncher:
     def __exit__(self, *error: object) -> None:
         self._warm.close()
 
+    def check(self, trials: Sequence[Trial]) -> None:
+        """Make sure that data sets and frameworks are there."""
+        if named := sorted({trial.image for trial in trials if trial.image}):
+            raise TrialError(f"image: {', '.join(named)}: only of pods: --launcher kubernetes")
+        for dataset in sorted({name for trial in trials for name in trial.datasets}):
+            datasets.verify(dataset)
+        for runtime in {trial.runtime: None for trial in trials}:
+            provenance.check(runtime)
+
     def stop(self) -> None:
         """Nothing runs beside the caller's own thread, which an exception ends."""
 
@@ -66,7 +76,9 @@ class LocalLauncher:
             launched = time.monotonic()
             hosts = stack.enter_context(reserved_hosts(trial.replicas | trial.meeting))
             attempt = Attempt(trial, directory, on_event, Processes(connection), launched)
-            shared = arguments(trial, trial.file, self.data_directory, self.deadline, compute)
+            shared = arguments(
+                trial, trial.file, Path.cwd(), self.data_directory, self.deadline, compute
+            )
             try:
                 return attempt.run(hosts, shared, self.deadline)
             finally:

@@ -124,6 +124,15 @@ def test_a_log_that_stays_cut_off(tmp_path, monkeypatch):
         Logs(Cluster(printed(event(0))), tmp_path).read_whole(POD)
 
 
+def test_a_print_is_a_sign_of_life_and_what_a_pod_says_of_itself_is_none(tmp_path):
+    pod_logs = Logs(Cluster(podlog.Sample(1.0, 1.0, 1.0), podlog.Bound([0])), tmp_path)
+    pod_logs.of(POD).read_new()
+    assert not pod_logs.have_grown()
+    pod_logs = Logs(Cluster(Output("worker-0", ERR, b"epoch 1")), tmp_path)
+    pod_logs.of(POD).read_new()
+    assert pod_logs.have_grown() and not pod_logs.have_grown()
+
+
 def test_each_replica_has_files_of_its_own(tmp_path):
     cluster = Cluster(Output("worker-0", OUT, b"a"), Output("server-0", OUT, b"b"),
                       Output("worker-0", ERR, b"c"), Output("worker-0", OUT, b" d "))  # fmt: skip

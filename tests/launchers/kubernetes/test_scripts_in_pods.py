@@ -1,0 +1,151 @@
+"""Scripts of a user's own in the pods of a real cluster."""
+
+import signal
+
+import made_scripts
+import pytest
+from processes import cannot
+from small_trials import failing, run
+
+from labkit import ScriptTrial, Sweep, speedups
+from labkit.launchers.kubernetes.api import Cluster
+from labkit.runs import Store
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+TORCH = "localhost/labkit-tests-torch:1"
+"""An image with PyTorch, which ``.ci/images`` makes for these tests."""
+
+ALONE = {"framework": "mxnet", "servers": 0}
+"""Of scripts that use no framework."""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch, namespace):
+    """Return a function that writes a script and a file that it imports, and stand there."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        (tmp_path / "beside.py").write_text("HERE = 'beside'\n")
+        (tmp_path / "train.py").write_text(f"import beside\n{text}\n")
+        return "train.py"
+
+    return write
+
+
+def test_three_calls_in_pods(script, store):
+    sweep = Sweep.grid(script=script(made_scripts.REPORTS), arguments="20000", workers=[1, 2],
+                       **ALONE)  # fmt: skip
+    results = run(sweep, store)
+    table = results.table
+    assert table.status.tolist() == ["finished"] * 2 and not table.reported.any()
+    assert table.launcher.tolist() == ["kubernetes"] * 2
+    assert (table.startup_s > 0).all() and (table.cpu_ms_per_step > 0).all()
+    assert (table.batch_size == 64).all() and (table.accuracy == 75).all()
+    assert speedups(table).workers.tolist()[:1] == [1]
+    # What the script computes is its pod's own work, not another program's.
+    cores = table.cpu_ms_per_step / 1000 * table.batches_per_second
+    own = [found.record["own_cpu"] for found in results.runs]
+    assert (cores > 0.01).all() and (own > cores / 2).all()
+    assert run(sweep, store).note.startswith("2 trials: 0 run, 2 re-used")
+
+
+def test_printed_rates_in_pods(script, store):
+    # Long enough for two pods that do not start at the same moment.
+    name = script(made_scripts.PRINTS.replace("range(6)", "range(200)"))
+    results = run([ScriptTrial(script=name, workers=2, batch_size=10, **ALONE)], store)
+    row = results.table.iloc[0]
+    assert row.reported and row.samples_per_second == pytest.approx(2000)
+    (found,) = results.runs
+    zeros = found.record["clocks"]
+    assert abs(zeros["worker-0"] - zeros["worker-1"]) < 1, "of one node, they have one clock"
+
+
+def test_mxnet_over_its_servers(script, store):
+    trial = ScriptTrial(framework="mxnet", script=script(made_scripts.KVSTORE), workers=2,
+                        arguments="60")  # fmt: skip
+    results = run([trial], store)
+    assert results.table.samples_per_second[0] == pytest.approx(201)
+    (found,) = results.runs
+    assert "2 in all" in (found.directory / "worker-1.log").read_text()
+
+
+def test_tensorflow_by_its_hosts(script, store):
+    trial = ScriptTrial(
+        framework="tensorflow", script=script(made_scripts.TENSORFLOW), workers=1, batch_size=32,
+        arguments="--ps_hosts={ps_hosts} --worker_hosts={worker_hosts} "
+        "--job_name={job_name} --task_index={task_index}",
+    )  # fmt: skip
+    row = run([trial], store).table.iloc[0]
+    assert row.batches_per_second == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("text", [made_scripts.TORCH, made_scripts.TORCH_REPORTS])
+def test_torch_in_an_image_of_ones_own(text, script, store, namespace):
+    nodes = namespace.core.list_node().items
+    images = [image for node in nodes for image in node.status.images or []]
+    if not any(TORCH in (image.names or []) for image in images):
+        cannot(f"no node of the cluster has {TORCH}, which .ci/images makes")
+    trial = ScriptTrial(framework="torch", script=script(text), workers=2, arguments="100",
+                        image=TORCH)  # fmt: skip
+    results = run([trial], store)
+    (row,) = results.table.itertuples()
+    assert row.status == "finished" and row.samples_per_second > 0
+    (found,) = results.runs
+    assert found.record["image"] == TORCH
+    logs = [(found.directory / f"worker-{i}.log").read_text() for i in range(2)]
+    assert len({log.partition(" of 2: ")[2].splitlines()[0] for log in logs}) == 1
+
+
+def test_the_next_labkit_takes_over_what_a_killed_one_has_started(
+    script, namespace, start_labkit, tmp_path
+):
+    slow = made_scripts.REPORTS.replace("    report.step", "    time.sleep(0.02)\n    report.step")
+    values = {"script": str(tmp_path / script("import time\n" + slow)), "arguments": "700"} | ALONE
+    labkit = start_labkit("kubernetes", **values)
+    next(event for event in labkit.events() if event["kind"] == "step")
+    labkit.signal(signal.SIGKILL)
+    labkit.wait()
+    pods = {pod.metadata.uid for pod in namespace.pods()}
+    seen = []
+    results = run([ScriptTrial(**values)], Store(tmp_path / "runs"),
+                  on_event=lambda event: seen.append({p.metadata.uid for p in namespace.pods()}))
+    assert results.table.status[0] == "finished" and results.steps.steps.max() == 700
+    assert pods and seen[0] == pods
+
+
+# --- failure --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (made_scripts.REPORTS + "raise ValueError('no more data')",
+         ["left with code 1 while training", "ValueError: no more data"]),
+        ("print('loss: 0.5')", ["printed no rates", "--pattern"]),
+        ("import nothing_like_it", ["left with code 1", "No module named 'nothing_like_it'"]),
+    ],
+)  # fmt: skip
+def test_a_script_that_fails_is_named_with_its_last_words(text, words, script, store):
+    trial = ScriptTrial(script=script(text), workers=2, arguments="50", **ALONE)
+    said, _ = failing([trial], store)
+    for word in ("worker", *words):
+        assert word in said
+
+
+def test_a_script_that_hangs_is_ended_at_the_deadline(script, store):
+    trial = ScriptTrial(script=script("import time\ntime.sleep(600)"), **ALONE)
+    said, seconds = failing([trial], store, deadline=15)
+    assert "did not finish within its deadline of 15 s" in said and seconds < 90
+
+
+def test_an_image_that_is_nowhere(script, store):
+    image = "localhost/nobody-has-built-this:1"
+    trial = ScriptTrial(script=script(made_scripts.REPORTS), image=image, arguments="50", **ALONE)
+    said, _ = failing([trial], store)
+    assert "cannot get its image" in said and f"--image says that it is {image}" in said
+
+
+def test_nothing_of_it_is_left(script, store, namespace):
+    run([ScriptTrial(script=script(made_scripts.REPORTS), arguments="50", **ALONE)], store)
+    assert list(Cluster().list("ConfigMap")) == [] and namespace.left() == []
