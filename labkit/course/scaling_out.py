@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from labkit.course.sketch import COLOURS, INK, SMALL, arrow, box, neuron, sheet
 from labkit.errors import LabkitError
 from labkit.runs.demands import measured
 from labkit.runs.tables import modernise
-from labkit.settings import REFERENCE
+from labkit.settings import REFERENCE, REPOSITORY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,10 +235,20 @@ def trace(framework: str, workers: int) -> Trace:
     )
 
 
+def uneven() -> Trace:
+    """Return a run of two asynchronous workers, the second of which is 1.7 times as slow.
+
+    It is kept in ``data/two-workers.json``, which says where it comes from.
+    """
+    kept = json.loads((REPOSITORY / "data" / "two-workers.json").read_text())
+    return Trace(kept["name"], kept["where"], [np.array(ends) for ends in kept["ends"]])
+
+
 def timeline(run: Trace) -> Figure:
     """Draw when two or more workers of a run computed, and how stale each gradient was (2.19).
 
-    A vertical line is an update; it has the colour of the worker whose gradient it applies.
+    A vertical line is an update; it has the colour of the worker whose gradient it applies. Drawn
+    until the first worker has finished.
     """
     workers = len(run.ends)
     title = f"2.19 Steps of {workers} workers, and the staleness of their gradients"
@@ -254,7 +265,7 @@ def timeline(run: Trace) -> Figure:
                     axes.text((begin + end) / 2, worker, count, ha="center", va="center",
                               fontsize=SMALL)  # fmt: skip
         _lanes(axes, workers)
-        axes.set(xlabel="time since all began [s]", xlim=(0, None))
+        axes.set(xlabel="time since all began [s]", xlim=(0, 1.03 * first))
     return figure
 
 

@@ -66,6 +66,16 @@ def test_every_step_of_real_workers_is_published(framework, workers):
     assert run.staleness.mean() == pytest.approx(workers - 1, abs=0.2)
 
 
+def test_a_straggler_of_a_real_run_has_the_stale_gradients():
+    run = scaling_out.uneven()
+    fast, slow = run.ends
+    assert slow[-1] == pytest.approx(1.7 * fast[-1], rel=0.02)
+    counted = (fast[1:] <= fast[-1]).sum()
+    found = run.staleness
+    assert found[:counted].mean() < 1 < found[counted:].mean()
+    assert found.mean() == pytest.approx(1, abs=0.1)
+
+
 def test_no_such_run_is_published():
     with pytest.raises(LabkitError, match="'mxnet', workers: 77: of no such"):
         scaling_out.trace("mxnet", 77)
