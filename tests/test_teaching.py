@@ -1,0 +1,77 @@
+"""The teacher's page: its ranges are those of the published run, and its sum adds up."""
+
+import contextlib
+import io
+import re
+
+import pytest
+from processes import REPOSITORY
+
+from labkit.analysis import speedups
+from labkit.course import method
+
+pytestmark = pytest.mark.unit
+
+PAGE = (REPOSITORY / "docs" / "teaching.md").read_text()
+GLOSSARY = (REPOSITORY / "docs" / "glossary.md").read_text()
+
+
+def scaling():
+    """Return the published trials that may be read as scaling."""
+    trials = method.published()
+    return trials[~trials.oversubscribed.astype(bool) & trials.slowdown.isna()]
+
+
+def test_the_ranges_are_those_of_the_published_run():
+    rows = re.findall(
+        r"^\| (lenet5|lstm) \| (\d+) \| ([\d.]+) to ([\d.]+) \| ([\d.]+) to ([\d.]+) \|$",
+        PAGE, re.MULTILINE,
+    )  # fmt: skip
+    assert len(rows) == 5
+    trials = scaling()
+    for model, batch, *numbers in rows:
+        found = trials[(trials.model == model) & (trials.batch_size == int(batch))]
+        for framework, said in (("mxnet", numbers[:2]), ("tensorflow", numbers[2:])):
+            alone = found[(found.framework == framework) & (found.workers == 1)]
+            rates = alone.batches_per_second
+            assert [f"{rates.min():.1f}", f"{rates.max():.1f}"] == said, (framework, model, batch)
+
+
+def test_the_speedups_are_those_of_the_published_run():
+    low, high, slow = re.search(
+        r"two MXNet workers there is ([\d.]+) to ([\d.]+),.*?\n?.*?slow nodes ([\d.]+)\.", PAGE
+    ).groups()
+    found = speedups(scaling())
+    two = found[(found.workers == 2) & (found.n > 1)]
+    assert set(two.framework) == {"mxnet"} and (two.high > 2).mean() > 0.5
+    assert [f"{two.speedup.min():.1f}", f"{two.speedup.max():.1f}"] == [low, high]
+    trials = method.published()
+    nodes = speedups(trials[trials.slowdown.notna()])
+    assert {f"{value:.1f}" for value in nodes[nodes.workers == 10].speedup} == {slow}
+
+
+def test_the_accuracies_are_those_of_the_published_run():
+    low, high, steps = re.search(
+        r"accuracy of (\d+) to (\d+) %\s+in the (\d+) steps of 6.1.1 with five workers", PAGE
+    ).groups()
+    trials = method.published()
+    chosen = trials[(trials.workers == 5) & (trials.steps == int(steps))]
+    reached = chosen[chosen.initializer == "xavier"].accuracy
+    assert set(chosen.framework) == {"mxnet", "tensorflow"} and len(reached) >= 4
+    assert int(low) <= reached.min() and reached.max() <= int(high)
+    assert chosen[chosen.initializer == "uniform"].accuracy.max() < int(low)
+
+
+def test_its_sum_adds_up():
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code, "docs/teaching.md", "exec"), {})
+    # 2 + 3 + 6 + 11 machines, three times, for 180 s each.
+    assert printed.getvalue() == "3.30 machine hours: 3.30\n"
+
+
+def test_the_glossary_is_in_order_and_whole():
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", GLOSSARY, re.MULTILINE)[1:]
+    names = [english.lower() for english, _, _ in rows if set(english) != {"-"}]
+    assert 40 <= len(names) <= 60 and names == sorted(names)
+    assert len(set(names)) == len(names)
