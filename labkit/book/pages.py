@@ -162,7 +162,7 @@ def code_hash() -> bytes:
     paths = [
         *sorted((REPOSITORY / "labkit").rglob("*.py")),
         *sorted(TEMPLATES.glob("*.j2")),
-        REPOSITORY / "data" / "sources.toml",
+        *sorted((REPOSITORY / "data").glob("*.*")),
         REPOSITORY / "requirements.lock",
     ]
     digest = hashlib.sha256()
