@@ -103,6 +103,25 @@ def test_a_retry_is_said_and_the_bar_does_not_fall(progress, clock, trials):
         assert "measuring again; step 20" in progress.course.state(course)
 
 
+def test_what_is_expected_is_left_at_first_and_what_it_takes_corrects_it(progress, clock, trials):
+    progress.plan(trials, dict.fromkeys(trials, 20.0))
+    assert progress.course.left == pytest.approx(40)
+    with progress.trial(trials[0]) as course:
+        assert progress.course.left == pytest.approx(40)
+        clock.now = 20.0
+        progress.event(trials[0], step(trials[0], 0.5))  # twice as slow as expected
+        assert progress.course.left == pytest.approx((20 + 20) / (10 + 20) * 30)
+        clock.now = 40.0
+        progress.event(trials[0], step(trials[0], 1.0))
+        course.state = DONE
+    assert 20 < progress.course.left < 40
+
+
+def test_what_is_not_expected_of_all_is_not_counted_on(progress, trials):
+    progress.plan(trials, {trials[0]: 20.0})
+    assert progress.course.left is None
+
+
 def test_added_repeats_change_the_total_and_are_said(progress, clock, trials):
     progress.plan(trials[:1])
     with progress.trial(trials[0]) as course:

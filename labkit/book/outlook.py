@@ -59,8 +59,8 @@ def _note(rows: Sequence[Row], pages: Sequence[Page]) -> str:
     said.append(f"{len(due)} to run")
     known = [row.seconds_last_time for row in due if row.seconds_last_time is not None]
     if known:
-        of = "" if len(known) == len(due) else f" {len(known)} of them"
-        said.append(f"which took{of} {duration(sum(known))} when they were made last")
+        of = f"{len(known)} of them took" if len(known) < len(due) else "which took"
+        said.append(f"{of} {duration(sum(known))} when they were made last")
     elif due:
         said.append("how long they take is unknown")
     line = ", ".join(said)

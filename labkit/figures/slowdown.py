@@ -153,21 +153,21 @@ def _panel(
     places = sorted({*SLOWDOWNS, *points["slowdown"]})
     strategy = setting["strategy"]
     lines = [what_if(one, counts, slowdown=place, strategy=strategy) for place in places]
-    # In several panels a line has one colour: the panel says of what it is.
-    said = {name: value for name, value in setting.items() if name not in panels}
+    # In several panels a line has one colour, as the panel says of what it is; but a framework's
+    # lines are never drawn in another one's colours.
+    said = {k: value for k, value in setting.items() if k == "framework" or k not in panels}
+    whose = f"{describe(setting, ['framework'])}, " if "framework" in panels else ""
     for line, count in reversed(list(enumerate(counts))):
         how = style(said | {"workers": count})
         shown = points[points["workers"] == count]
         _check(shown)
         if len(shown):
-            drawn = errorbar(axes, shown["slowdown"], shown, how, 0, f"{count} workers, measured")
+            drawn = errorbar(axes, shown["slowdown"], shown, how, 0,
+                             f"{whose}{count} workers, measured")  # fmt: skip
             drawn.lines[0].set_linestyle("none")
         speedups = [found.forecasts[line].speedup for found in lines]
-        axes.plot(places, speedups, label=f"{count} workers, simulated", color=how.colour,
+        axes.plot(places, speedups, label=f"{whose}{count} workers, simulated", color=how.colour,
                   linewidth=how.width, linestyle=(0, DOTTED))  # fmt: skip
-    for count in counts:
-        axes.plot(places[:: len(places) - 1], [count, count], label="ideal", color="0.45",
-                  linewidth=1, linestyle=(0, (6, 3)), zorder=1)  # fmt: skip
     return points
 
 
@@ -183,6 +183,10 @@ def _check(points: pd.DataFrame) -> None:
 def _axis(page: Page, points: pd.DataFrame, counts: list[int]) -> None:
     most = max([SLOWDOWNS[-1], *points["slowdown"]])
     for axes in page.panels:
+        label = "ideal" if axes is page.panels[-1] else "_"  # last in the legend
+        for count in counts:
+            axes.plot([SLOWDOWNS[0], most], [count, count], label=label, color="0.45",
+                      linewidth=1, linestyle=(0, (6, 3)), zorder=1)  # fmt: skip
         axes.set_xscale("log")
         ticks = [tick for tick in TICKS if tick <= most]
         axes.set_xticks(ticks, [str(tick) for tick in ticks])

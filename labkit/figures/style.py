@@ -94,6 +94,7 @@ NUMBERS: dict[str, dict[Any, int]] = {
     "clip_norm": {None: 0},
     "threads": {1: 0},
     "launcher": {"local": 0, "kubernetes": 1},
+    "reported": {False: 0, True: 1},
 }
 """Small numbers for the usual values of a field, 0 for the most usual; others are hashed."""
 

@@ -9,6 +9,7 @@ from labkit import LabkitError, analysis
 from labkit.figures import AmbiguousFigure, FigureError, save, slowdown
 from labkit.figures.page import title_of
 from labkit.figures.slowdown import SLOWDOWNS
+from labkit.figures.style import style
 from labkit.runs.demands import measured
 from labkit.runs.whatif import what_if
 
@@ -82,7 +83,11 @@ def test_each_setting_has_a_panel():
     both = slowdown(made(("mxnet", "tensorflow")), workers=(4,))
     assert [axes.get_title("left") for axes in both.axes] == ["TensorFlow", "MXNet"]
     assert title_of(both) == "Speedup on slow nodes, CNN, batch 512"
-    assert labels(both) == ["4 workers, measured", "4 workers, simulated", "ideal"]
+    lines = [f"{framework}, 4 workers" for framework in ("TensorFlow", "MXNet")]
+    assert labels(both) == [
+        *(f"{line}, measured" for line in lines), *(f"{line}, simulated" for line in lines),
+        "ideal",
+    ]  # fmt: skip
     one = made(("mxnet", "tensorflow"), slow=())
     fewer = slowdown(one.assign(workers=one["framework"].map({"mxnet": 8, "tensorflow": 1})),
                      workers=(4,))  # fmt: skip
@@ -90,6 +95,17 @@ def test_each_setting_has_a_panel():
     assert "No panel, as there is no run with one worker: MXNet." in note(fewer)
     alone = slowdown(made(), workers=(4,), title="Mine: {}")
     assert title_of(alone) == "Mine: Speedup on slow nodes, CNN, TensorFlow, batch 512"
+
+
+@pytest.mark.parametrize("frameworks", [("mxnet",), ("tensorflow",), ("mxnet", "tensorflow")])
+def test_lines_have_the_colours_that_these_workers_have_in_all_figures(frameworks):
+    figure = slowdown(made(frameworks), workers=COUNTS)
+    for panel, framework in enumerate(sorted(frameworks, reverse=True)):  # as their table has it
+        drawn = dotted(figure, panel).values()
+        for line, count in zip(drawn, reversed(COUNTS), strict=True):
+            setting = {"framework": framework, "model": "lenet5", "batch_size": 512}
+            how = style(setting | {"workers": count})
+            assert (line.get_color(), line.get_linewidth()) == (how.colour, how.width)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 
+import made_runs
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from tidy_tables import trials
 
 from labkit.book.plan import parameters, plan
 from labkit.figures import learning_curve, select, throughput
+from labkit.figures.selection import Split
 from labkit.figures.style import MARKERS, style
 from labkit.thesis import rates
 from labkit.trials import Sweep
@@ -51,6 +53,15 @@ def test_batch_sizes_that_are_compared_differ_in_hue(framework, sizes):
             for b in sizes
         )
         assert abs(one - other) > 4
+
+
+def test_columns_at_their_usual_values_change_nothing(store):
+    """Nor do those that a table gets later on, or else all figures would change colour."""
+    made_runs.add(store, made_runs.trial(learning_rate=0.1))
+    table = store.results().table
+    drawn = style(Split.of(table, "workers", None, None).configuration(table))
+    given = {"framework": "mxnet", "model": "lenet5", "batch_size": 50, "learning_rate": 0.1}
+    assert drawn == style(given)
 
 
 def test_more_workers_are_darker_and_thicker():
