@@ -105,3 +105,29 @@ def add(store, trial, **record):
     with store.claim(trial) as scratch:
         write(trial, scratch)
         return store.keep(trial, scratch, RECORD | record)
+
+
+class Place:
+    """A launcher for which nothing is missing, which makes runs up and notes of which trials."""
+
+    parallel = 1
+
+    def __init__(self):
+        self.ran = []
+
+    def __call__(self, deadline):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def check(self, trials):
+        pass
+
+    def run(self, trial, directory, on_event):
+        self.ran.append(trial)
+        write(trial, directory)
+        return RECORD

@@ -115,14 +115,8 @@ def test_lists_that_make_no_sweep_are_refused(labkit, tmp_path, words, said):
 
 @pytest.fixture
 def kept(labkit, monkeypatch):
-    """Have a run of the setting with one worker, and no launcher to start another."""
-
-    def start(deadline):
-        raise AssertionError("a launcher")
-
-    monkeypatch.setitem(campaign.LAUNCHERS, "local", start)
-    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
-    monkeypatch.setattr(campaign.provenance, "check", lambda runtime: None)
+    """Have a run of the setting with one worker, and a launcher that starts none."""
+    monkeypatch.setitem(campaign.LAUNCHERS, "local", made_runs.Place())
     one = made_runs.trial(workers=1, batch_size=128, learning_rate=0.025, steps=200)
     return made_runs.add(Store(), one)
 

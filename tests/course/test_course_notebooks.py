@@ -74,6 +74,7 @@ def test_its_headings_are_in_order(name):
                 depth = len(mark)
 
 
+@pytest.mark.timeout(600)
 @every_page
 def test_its_cells_run(name, monkeypatch, tmp_path):
     """All of them, with the solutions, as in a book; each figure is kept."""

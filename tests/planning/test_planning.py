@@ -18,36 +18,11 @@ from labkit.trials import Sweep, TrialError
 pytestmark = pytest.mark.unit
 
 
-class Place:
-    """A launcher whose runs are made up; it notes which trials it has run."""
-
-    parallel = 1
-
-    def __init__(self):
-        self.ran = []
-
-    def __call__(self, deadline):
-        return self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def run(self, trial, directory, on_event):
-        self.ran.append(trial)
-        made_runs.write(trial, directory)
-        return made_runs.RECORD
-
-
 @pytest.fixture
 def place(monkeypatch):
     """Have a launcher that makes runs up, and data sets that are always there."""
-    place = Place()
+    place = made_runs.Place()
     monkeypatch.setitem(campaign.LAUNCHERS, "local", place)
-    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
-    monkeypatch.setattr(campaign.provenance, "check", lambda runtime: None)
     return place
 
 
@@ -108,10 +83,8 @@ def test_what_is_kept_is_never_measured_and_the_parts_make_the_whole(
 )
 def test_what_was_planned_is_measured_in_that_order(there, precision):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
-        launcher = Place()
+        launcher = made_runs.Place()
         patch.setitem(campaign.LAUNCHERS, "local", launcher)
-        patch.setattr(campaign.datasets, "verify", lambda dataset: None)
-        patch.setattr(campaign.provenance, "check", lambda runtime: None)
         store = Store(Path(directory))
         for place, seed in there:
             made_runs.add(store, SETTINGS[place].replace(seed=seed))
@@ -145,13 +118,7 @@ def test_forced_trials_are_measured_though_they_are_kept(store, place):
     assert plan(grid(), store=store).missing == [grid()[1]]
 
 
-def test_nothing_is_started_and_nothing_written(store, monkeypatch):
-    def start(deadline):
-        raise AssertionError("a launcher")
-
-    monkeypatch.setitem(campaign.LAUNCHERS, "local", start)
-    monkeypatch.setattr(campaign.datasets, "verify", lambda dataset: None)
-    monkeypatch.setattr(campaign.provenance, "check", lambda runtime: None)
+def test_nothing_is_started_and_nothing_written(store, place):
     planned = plan(grid(), store=store, precision=0.1)
     assert repr(planned) and planned._repr_html_()
     assert not store.root.exists()
@@ -159,6 +126,7 @@ def test_nothing_is_started_and_nothing_written(store, monkeypatch):
     before = sorted((path, path.stat().st_mtime_ns) for path in store.root.rglob("*"))
     assert repr(plan(grid(), store=store)) and plan(grid(), store=store)._repr_html_()
     assert sorted((path, path.stat().st_mtime_ns) for path in store.root.rglob("*")) == before
+    assert place.ran == []
 
 
 def test_what_cannot_be_measured_cannot_be_planned(store, tmp_path, monkeypatch):

@@ -208,7 +208,7 @@ def test_a_sweep_stays_as_it_is():
 
 def test_it_is_called_with_its_part_in_the_job():
     (trial,) = trials(defined(rate=1), workers=3, servers=2, batch_size=8, seed=7)
-    fields, *rest = trial.options(trial.file)["argument"]
+    fields, *rest = trial.options(trial.file, ".")["argument"]
     assert rest == list(ARGUMENTS)
     found = job([fields, "ps", "1", "/data"])
     assert isinstance(found, Job)
