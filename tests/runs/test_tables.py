@@ -197,13 +197,13 @@ def test_names_of_earlier_versions(store):
 
 def test_a_pause_that_reaches_into_the_steps_before_it_is_no_progress(tmp_path):
     """Of a script's the account makes sure; of others it would be a wrong run."""
-    trial = made_runs.trial(batch_size=10, steps=1, workers=1)
+    trial = made_runs.trial(batch_size=10, steps=2, workers=1)
     told = [
         ("barrier", 0.0, {}),
-        ("step", 1.0, {"steps": 1, "samples": 10, "loss": 1.0}),
-        ("eval", 2.0, {"steps": 1, "metric": "accuracy", "value": 50.0, "loss": 1.0,
+        ("step", 1.0, {"steps": 2, "samples": 20, "loss": 1.0}),
+        ("eval", 2.0, {"steps": 2, "metric": "accuracy", "value": 50.0, "loss": 1.0,
                        "samples": 10, "seconds": 1.0, "pause": 3.0}),
-        ("end", 3.0, {"steps": 1, "samples": 10, "peak_bytes": 1}),
+        ("end", 3.0, {"steps": 2, "samples": 20, "peak_bytes": 1}),
     ]  # fmt: skip
     lines = [
         made_runs.line({"seq": seq, "t": t, "role": "worker", "index": 0, "cpu": 0.0,
