@@ -3,8 +3,10 @@
 import ast
 import os
 import re
+from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import papermill
 import pytest
 
@@ -57,6 +59,22 @@ def test_a_file_is_attached_where_it_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv(settings.FIGURES, str(tmp_path / "figures"))
     assert labkit.attach("x.csv", "2").read_text() == "2"
     assert (tmp_path / "figures/x.csv").exists()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("batch_size", [64, 4])
+def test_its_function_learns_with_the_exercises_batch_too(batch_size):
+    """With as many steps as the profile laptop takes: those of the smoke profile are too few."""
+    by_id = {cell.id: cell.source for cell in CELLS}
+    (source,) = (source for source in by_id.values() if source.startswith("def train(job)"))
+    (given,) = (cell.source for cell in CELLS if has(cell, "parameters"))
+    space, losses = {"np": np}, []
+    exec(given, space)
+    space["batch_size"] = batch_size
+    exec(source, space)
+    report = SimpleNamespace(ready=lambda: None, step=lambda _, loss: losses.append(loss))
+    space["train"](SimpleNamespace(seed=1, index=0, report=report))
+    assert len(losses) == space["steps"] and losses[-1] < 0.1 * losses[0]
 
 
 @pytest.mark.process
