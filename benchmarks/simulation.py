@@ -58,7 +58,7 @@ def compare(table, steps):
         try:
             one = measured(table, **{field: values[field] for field in asked})
         except NoDemands:
-            print(f"{name}: not measured with one worker")
+            print(f"{name}: nothing to simulate it from")
             continue
         answer = simulate(
             one.system(

@@ -127,6 +127,12 @@ def measured(
         & (table["workers"] == 1)
         & table["batches_per_second"].notna()
     ]
+    if (rows["strategy"] == "script").any():
+        raise NoDemands(
+            f"{model} is a script: what it asks of servers is unknown, so it cannot be simulated. "
+            "From its throughputs with two numbers of workers or more:\n"
+            f"  labkit results --model {model} --output mine.csv\n  labkit predict mine.csv"
+        )
     for name in ("threads", "slowdown"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows[rows["threads"] == 1]

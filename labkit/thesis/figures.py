@@ -52,7 +52,10 @@ def _deployment(results: Any, *, title: str) -> Figure:
 
     row = results.table.iloc[0]
     values = {name: row[name] for name in Trial.model_fields if pd.notna(row.get(name))}
-    trial = Trial(**{k: v.item() if hasattr(v, "item") else v for k, v in values.items()})
+    plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
+    # Where some rows have none, as scripts have no number of steps, a column is of floats.
+    whole = {k: int(v) for k, v in plain.items() if isinstance(v, float) and v.is_integer()}
+    trial = Trial(**plain | whole)
     return figures.deployment(objects(trial), title=title)
 
 

@@ -170,3 +170,10 @@ def test_a_pass_costs_its_nodes_for_its_time(table):
 def test_what_cannot_be_asked_is_refused(table, values, said):
     with pytest.raises(LabkitError, match=said):
         what_if(measured(table, *WHICH), **values)
+
+
+def test_scripts_are_not_simulated(table):
+    """What they ask of servers is unknown; their rates can still be predicted from."""
+    scripts = table.assign(strategy="script", samples_per_epoch=float("nan"))
+    with pytest.raises(LabkitError, match="labkit results --model lenet5 --output mine.csv"):
+        measured(scripts, *WHICH)
