@@ -185,6 +185,11 @@ def plan(
         As `measure` does before anything starts.
     """
     check_launcher(launcher)
+    if callable(sweep):
+        raise TrialError(
+            "plan: takes trials, such as a Sweep; of a function measure says what it will do, "
+            "before it does it"
+        )
     _check(precision, max_repeats, DEADLINE)
     planned = _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
     with LAUNCHERS[launcher](deadline=DEADLINE) as runner:

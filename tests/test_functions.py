@@ -95,7 +95,7 @@ def test_mxnets_servers_run_it_too(store):
             job.report.step(1)
         assert store.num_workers == job.workers and job.role == "worker"
     """)
-    results = measure(train, workers=2, framework="mxnet", store=store, quiet=True)
+    results = measure(train, workers=2, servers=2, framework="mxnet", store=store, quiet=True)
     assert results.table.status[0] == "finished" and results.table.servers[0] == 2
 
 

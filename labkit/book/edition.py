@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book.pages import Page
-from labkit.book.plan import chapters, home, parameters, plan
+from labkit.book.plan import chapters, home, plan
 from labkit.book.render import notes
 from labkit.settings import NOTEBOOKS, REFERENCE
 
@@ -70,7 +70,7 @@ class Shown:
     @property
     def measures(self) -> bool:
         """Whether the notebook runs trials; others say by no parameter where these would run."""
-        return "launcher" in parameters(self.page.source)
+        return self.page.measures
 
     @property
     def part(self) -> str:
@@ -155,10 +155,12 @@ def edition(profile: str = USUAL, notebooks: Path = NOTEBOOKS) -> list[Shown]:
     planned = {page.name: page for page in plan(profile, notebooks=notebooks)}
     found = []
     for path in chapters(notebooks):
-        own = planned.get(path.stem, Page(path, {}, home(profile)))
+        # What the profile leaves out is shown as the usual one, or the published run, has it.
+        whose = profile if path.stem in planned else USUAL
+        own = planned.get(path.stem, Page(path, {}, home(whose)))
         published = Page(path, {}, REFERENCE)
         theirs = published.executed.exists() and not own.executed.exists()
-        found.append(Shown(published if theirs else own, profile))
+        found.append(Shown(published if theirs else own, whose))
     return found
 
 

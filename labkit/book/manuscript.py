@@ -20,6 +20,9 @@ REFERENCE_PART = "Reference"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 """In Markdown: its text, the file, and the place in it."""
 
+ATTACHED = re.compile(r'<a href="figures/([^"/]+)">[^<]*</a>')
+"""In HTML: the link that `labkit.attach` shows."""
+
 SPECIAL = re.compile(r"([\\`*_{}\[\]$<>#|])")
 """What means something in Markdown."""
 
@@ -45,6 +48,8 @@ def manuscript(shown: Sequence[Shown]) -> Iterator[tuple[str, bytes]]:
         for path in page.files(page.record()):
             if path.suffix != ".png" and path.exists():
                 yield f"notebooks/figures/{path.name}", path.read_bytes()
+        for path in _attached(each):
+            yield f"notebooks/figures/{path.name}", path.read_bytes()
     for path in documents:
         # Sphinx would have to fetch what draws such diagrams from another host.
         text = path.read_text().replace("```mermaid\n", "```text\n")
@@ -115,6 +120,8 @@ def _output(output: dict[str, Any], shown: Shown) -> dict[str, Any]:
     image = output.get("metadata", {}).get("image/png", {})
     name = image.get("figure")
     folder = shown.page.home / "figures"
+    if attached := ATTACHED.fullmatch("".join(output.get("data", {}).get("text/html", ""))):
+        return _markdown(f"{{download}}`{attached[1]} <figures/{attached[1]}>`")
     if not name or not (folder / f"{name}.svg").exists():
         return output
     title = " ".join(image["alt"].removeprefix(name).split())
@@ -130,11 +137,21 @@ def _output(output: dict[str, Any], shown: Shown) -> dict[str, Any]:
         caption,
         "```",
     ]
-    return {
-        "output_type": "display_data",
-        "metadata": {},
-        "data": {"text/markdown": "\n".join(lines)},
-    }
+    return _markdown("\n".join(lines))
+
+
+def _markdown(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/markdown": text}}
+
+
+def _attached(shown: Shown) -> Iterator[Path]:
+    """Yield the files that `labkit.attach` has written for a notebook."""
+    for cell in shown.content()["cells"]:
+        for output in cell.get("outputs", ()):
+            html = "".join(output.get("data", {}).get("text/html", ""))
+            found = ATTACHED.fullmatch(html)
+            if found and (path := shown.page.home / "figures" / found[1]).exists():
+                yield path
 
 
 def _links(text: str, place: Path, kept: set[Path]) -> str:

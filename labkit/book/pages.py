@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labkit.settings import REPOSITORY, TEMPLATES
+from labkit.settings import NOTEBOOKS, REFERENCE, REPOSITORY, TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,20 @@ class Page:
         """Where the page and its figures are until the page is complete."""
         return self.home / ".unfinished" / self.name
 
+    @property
+    def measures(self) -> bool:
+        """Whether the notebook runs trials; others say by no parameter where these would run."""
+        return any("launcher:" in cell for cell in cells(self.source, tag="parameters"))
+
     def inputs(self) -> str:
-        """Return the SHA-256 of all that the page is made from."""
+        """Return the SHA-256 of all that the page is made from.
+
+        What measures nothing may show the published run.
+        """
         digest = hashlib.sha256(code_hash())
+        if not self.measures:
+            for path in sorted(REFERENCE.glob("*.parquet")):
+                digest.update(path.read_bytes())
         digest.update(json.dumps(_content(self.source.read_text())).encode())
         digest.update(json.dumps(self.parameters, sort_keys=True).encode())
         return digest.hexdigest()
@@ -115,7 +126,7 @@ class Page:
         """Return the rows of all trials that its figures show."""
         rows = {}
         for path in self.files(self.record()):
-            if path.suffix == ".csv":
+            if path.suffix == ".csv" and path.exists():
                 with path.open(newline="") as file:
                     rows |= {row["trial"]: row for row in csv.DictReader(file)}
         return list(rows.values())
@@ -162,7 +173,8 @@ def code_hash() -> bytes:
     paths = [
         *sorted((REPOSITORY / "labkit").rglob("*.py")),
         *sorted(TEMPLATES.glob("*.j2")),
-        *sorted((REPOSITORY / "data").glob("*.*")),
+        *sorted(p for p in (REPOSITORY / "data").glob("[!.]*.*") if p.is_file()),
+        NOTEBOOKS / "references.bib",
         REPOSITORY / "requirements.lock",
     ]
     digest = hashlib.sha256()

@@ -32,7 +32,8 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
     Raises
     ------
     BookError
-        If a page is missing or older than what it is made from, or a run that it shows is gone.
+        If a page is missing or older than what it is made from, or a run that it shows is gone; at
+        the end, if pages show the published run that has just been replaced.
     """
     pages = plan(profile, notebooks=notebooks)
     stale = [page.name for page in pages if not page.is_up_to_date()]
@@ -57,6 +58,11 @@ def publish(profile: str, destination: Path = REFERENCE, notebooks: Path = NOTEB
     ):
         table.to_parquet(destination / f"{name}.parquet", index=False)
     (destination / "README.md").write_text(front_page(pages))
+    if behind := [page.name for page in pages if page.is_stale()]:
+        raise BookError(
+            f"published, but {', '.join(behind)} still show the run that was published before; "
+            f"labkit reproduce --profile {profile}, then publish once more"
+        )
     return destination
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+MOST = 1000
+"""Numbers in a range: more of them are a slip of the hand."""
+
 OPEN = "labkit.open_list"
 """Where a context notes the option whose list the next word may continue, for completion."""
 
@@ -92,13 +95,13 @@ class ListCommand(click.Command):
 def expanded(words: Iterable[str]) -> list[str]:
     """Return words with the whole numbers of each range, such as ``1-4``, in its place.
 
-    What ends before it begins is no range, and stays as it is.
+    What ends before it begins is no range, and stays as it is; so does one of more than `MOST`.
     """
     found: list[str] = []
     for word in words:
         ends = re.fullmatch(r"(\d+)-(\d+)", word)
         numbers = range(int(ends[1]), int(ends[2]) + 1) if ends else ()
-        found += map(str, numbers or [word])
+        found += map(str, numbers if 0 < len(numbers) <= MOST else [word])
     return found
 
 

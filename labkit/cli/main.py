@@ -107,7 +107,7 @@ class Group(click.Group):
     epilog="""\b
 examples:
   labkit doctor                       what this machine can do, and what is missing
-  labkit reproduce --profile smoke    the thesis's chapter 6, small, in about three minutes
+  labkit reproduce --profile smoke    all notebooks, small, in some four minutes
   labkit run --framework mxnet --model lenet5 --workers 2 --batch-size 128 \\
       --learning-rate 0.025 --steps 200
   labkit results --format csv""",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labkit.course.images import CLASSES as NAMES
 from labkit.datasets import fetch
 from labkit.figures.page import Figure, canvas, theme
 from labkit.replicas.arrays import Arrays
@@ -17,14 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-CLASSES = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
-    "Ankle boot",
-)  # fmt: skip
-"""Of Fashion-MNIST, in the order of their labels."""
-
-DIGITS = tuple("0123456789")
-"""The classes of MNIST."""
+CLASSES, DIGITS = NAMES["fashion-mnist"], NAMES["mnist"]
+"""In the order of their labels."""
 
 CELL = 32
 """Pixels of an image and the margin around it."""

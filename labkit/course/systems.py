@@ -35,6 +35,9 @@ LISTS = ("languages", "parallelism", "updates", "exchange")
 
 COLUMNS = (*DATES, *WORDS)
 
+PARTS = ("as_of", "sources", "criteria", "systems")
+"""Of the file."""
+
 UNKNOWN = "not known"
 """What is shown where no source is at hand."""
 
@@ -51,10 +54,15 @@ def read(path: str | Path = TABLE) -> dict[str, Any]:
     Raises
     ------
     SystemsError
-        With all that is wrong in it: an unknown column, a fact without a source, a word or a date
-        that is none.
+        With all that is wrong in it: no TOML, a part that is missing, an unknown column, a fact
+        without a source, a word or a date that is none.
     """
-    table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SystemsError(f"{path}: {error}") from None
+    if missing := [name for name in PARTS if name not in table]:
+        raise SystemsError(f"{path}: has no {', '.join(missing)}")
     if wrong := list(_wrong(table)):
         raise SystemsError("\n".join([f"{path}: {len(wrong)} wrong:", *wrong]))
     return table
@@ -167,10 +175,12 @@ def _wrong(table: Mapping[str, Any]) -> Iterator[str]:
     sources, criteria = table["sources"], table["criteria"]
     try:
         date(table["as_of"])
-    except ValueError:
+    except (TypeError, ValueError):
         yield f"as_of: {table['as_of']!r} is no date"
     used = set()
     for system, row in table["systems"].items():
+        if "title" not in row:
+            yield f"{system}: has no title"
         if "latest" not in row:
             yield f"{system}: has no latest release"
         if "rated" in row and set(row["rated"]) != set(criteria):
@@ -181,6 +191,9 @@ def _wrong(table: Mapping[str, Any]) -> Iterator[str]:
             where = f"{system}, {name}"
             if name not in COLUMNS:
                 yield f"{where}: no such column{nearest(name, COLUMNS)}"
+                continue
+            if not isinstance(fact, dict):
+                yield f"{where}: {fact!r}; a fact has value, note, source"
                 continue
             if unknown := set(fact) - {"value", "note", "source"}:
                 yield f"{where}: {', '.join(sorted(unknown))}; a fact has value, note, source"

@@ -9,8 +9,10 @@ from statistics import median
 from typing import Any
 
 from labkit.analysis import MetricError
+from labkit.errors import LabkitError
 from labkit.replicas.events import Barrier, Evaluation, Event
-from labkit.runs import Run, RunError
+from labkit.runs import Run, RunError, Store
+from labkit.runs.circumstances import machine_difference
 from labkit.trials import Trial
 from labkit.trials.demand import cores_needed, is_slow
 
@@ -71,6 +73,17 @@ class Experience:
         for run in runs:
             if run.finished:
                 self._runs.setdefault(_kind(run.trial), []).append(run)
+
+    @classmethod
+    def of(cls, store: Store) -> Experience:
+        """Return what a store's runs say: of this machine, or of the clusters."""
+        try:
+            runs = list(store.runs())
+            if store.launcher == "local":
+                runs = [run for run in runs if not machine_difference(run)]
+        except (LabkitError, OSError, ValueError, KeyError):
+            runs = []  # a damaged run is no reason not to measure others
+        return cls(runs)
 
     def cost(self, trial: Trial) -> Cost:
         """Return what a trial would take, by the nearest runs: the middle one of these."""

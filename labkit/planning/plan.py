@@ -20,7 +20,6 @@ from labkit.planning.rounds import (
     settings,
 )
 from labkit.runs import Run, Store
-from labkit.runs.circumstances import machine_difference
 from labkit.trials import FIELDS, Trial
 
 if TYPE_CHECKING:
@@ -110,10 +109,7 @@ class Plan:
         """What a trial of each setting would take of which there are some to be measured."""
         if not self.due:
             return {}
-        runs = self.store.runs()
-        if self.store.launcher == "local":
-            runs = (run for run in runs if not machine_difference(run))
-        experience = Experience(runs)
+        experience = Experience.of(self.store)
         return {one: experience.cost(one) for one in settings(self.due)}
 
     def cost(self, trial: Trial) -> Cost:

@@ -59,11 +59,12 @@ def trials_of(
         yield work
         return
     _check(work, launcher, values)
+    values = {"servers": 0} | values  # they would call the function, too: who wants some says so
     with tempfile.TemporaryDirectory(prefix="labkit-function-") as folder:
         script = Path(folder) / SCRIPT
         content, homes = _packed(work)
-        _put_beside(script, homes)
         script.write_text(content)
+        _put_beside(script, homes)
         yield Sweep.grid(script=str(script), function=_name(work), **values)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -232,7 +233,8 @@ class ScriptTrial(_Fields):
         row = SCRIPTED[self.framework]
         if not self.python:
             return row
-        return replace(row, python=Path(shutil.which(self.python) or self.python))
+        found = shutil.which(self.python)  # which a process that stands elsewhere has to find, too
+        return replace(row, python=Path(os.path.abspath(found) if found else self.python))
 
     @property
     def replicas(self) -> dict[str, int]:
@@ -266,7 +268,11 @@ class ScriptTrial(_Fields):
     def columns(self) -> dict[str, Any]:
         """What a table of trials says of it: what runs is the model, the strategy its own."""
         own = self.model_dump(exclude={"script", "function"})
-        known = {"model": self.function or Path(self.script).name, "strategy": "script"}
+        known = {
+            "model": self.function or Path(self.script).name,
+            "strategy": "script",
+            "arguments": self.arguments or None,
+        }
         return dict.fromkeys(FIELDS) | own | known
 
     def options(self, file: Path | str, directory: Path | str) -> dict[str, Any]:

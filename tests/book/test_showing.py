@@ -78,4 +78,5 @@ def test_the_contents_link_all_notebooks_in_their_order(tmp_path, monkeypatch):
     table = contents().data
     assert re.findall(r"\]\(([\w-]+)\.ipynb\)", table) == [page.name for page in plan("laptop")]
     published = next(row for row in table.split("\n") if "6-1-1" in row)
-    assert float(published.split("|")[3]) > 0
+    # Of its trials, though these were kept when the page was made.
+    assert float(published.split("|")[3]) > 1

@@ -58,6 +58,13 @@ def test_a_trial_that_cannot_be_is_refused_before_anything_starts(labkit, tmp_pa
     assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("range", ["4-1", "1-20260101"])
+def test_what_is_no_range_to_be_meant_is_refused(labkit, range):
+    refused = labkit("run", *shlex.split(SETTING), "--workers", range)
+    assert refused.exit_code == 2 and f"'{range}' is not a valid integer" in refused.output
+
+
 SETTING = "--framework mxnet --model lenet5 --batch-size 128 --learning-rate 0.025 --steps 200"
 
 

@@ -196,3 +196,14 @@ def test_a_sweep_says_what_it_will_do_unless_it_is_to_be_quiet(store, place, cap
     assert first.startswith("4 trials: 2 kept, 2 to measure, about ")
     measure(grid(repeats=2), store=store)  # nothing starts, so there is nothing to be said before
     assert capsys.readouterr().err == "4 trials: 0 run, 4 re-used\n"
+
+
+def test_a_damaged_run_is_no_reason_not_to_measure_others(store, place):
+    run = made_runs.add(store, made_runs.trial(workers=4))
+    (run.directory / "run.json").write_text("{")
+    assert plan(grid(), store=store).note.endswith("how long they take is unknown")
+
+
+def test_of_a_function_nothing_is_planned(store):
+    with pytest.raises(TrialError, match="plan: takes trials"):
+        plan(lambda job: None, store=store)

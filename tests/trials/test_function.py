@@ -173,6 +173,19 @@ def test_a_changed_module_of_ones_own_makes_another_trial(beside, file):
     assert identity(USES) != before
 
 
+def test_a_file_of_ones_own_is_never_written_to(beside):
+    """Whatever its name: a kept script of a function, which somebody stands beside, for one."""
+    (beside / "labkit_function.py").write_text("mine")
+    (trial,) = trials(defined(USES))
+    assert (beside / "labkit_function.py").read_text() == "mine"
+    assert trial.sources["labkit_function.py"] != b"mine"
+
+
+def test_nobody_but_its_workers_calls_it_unless_asked(beside):
+    with trials_of(defined(rate=1), "local", framework="mxnet", workers=2) as (trial,):
+        assert trial.replicas == {"worker": 2}
+
+
 def test_a_function_of_such_a_module_is_taken_from_it(beside):
     (beside / "mine_jobs.py").write_text("def train(job):\n    pass\n")
     import mine_jobs
@@ -191,7 +204,7 @@ def test_its_trials_are_those_of_a_script_by_its_name():
     assert [(t.workers, t.seed) for t in found] == [(1, 1), (2, 1), (1, 2), (2, 2)]
     assert {trial.columns["model"] for trial in found} == {"train"}
     assert all(trial.name.startswith("mxnet-train-w") for trial in found)
-    assert {trial.columns["arguments"] for trial in found} == {""}
+    assert {trial.columns["arguments"] for trial in found} == {None}
 
 
 def test_a_lambda_has_a_name_and_needs_no_text_around_it():

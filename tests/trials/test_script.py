@@ -53,6 +53,11 @@ def test_folders_without_an_init_are_packages_too(here):
                                     "parts/__init__.py", "parts/one.py"}  # fmt: skip
 
 
+def test_its_interpreter_is_found_from_wherever_it_is_started(here):
+    (here / "python").symlink_to("/bin/sh")
+    assert trial(python="./python").runtime.python == here / "python"
+
+
 @pytest.mark.parametrize("name", ["train.py", "helper.py", "parts/one.py"])
 def test_a_changed_file_makes_another_trial(here, name):
     before = trial()

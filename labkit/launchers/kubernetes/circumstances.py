@@ -159,7 +159,7 @@ def _note(record: PodRecord, event: Event, when: float, trial: Trial) -> None:
     match event:
         case Barrier():
             record.barriers.append(when)
-            record.begins.append(event.t)
+            record.begins = [event.t]  # not what a script has printed before
         case Rate() if not record.begins:
             record.begins.append(event.t)
         case Step() if event.steps == trial.total_steps:
