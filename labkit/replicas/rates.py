@@ -89,9 +89,8 @@ def read(line: str, pattern: Optional[str] = None) -> Optional[Rate]:
                 number = float((found.get(unit) or found.get("each") or "").replace(",", ""))
             except ValueError:
                 return None  # what a user's own pattern found is no number
-            if pattern is None:
-                number *= _FACTORS.get((found["factor"] or "").lower(), 1)
-            if pattern is None and "each" in found:
+            number *= _FACTORS.get((found.get("factor") or "").lower(), 1)
+            if "each" in found:
                 number = 1 / number if number else math.inf
             return Rate(number, unit) if math.isfinite(number) and number >= 0 else None
     return None
