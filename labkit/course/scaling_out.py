@@ -102,7 +102,10 @@ def rounds(durations: NDArray[np.float64]) -> Figure:
     ends = durations.max(axis=0).cumsum()
     begins = np.append(0, ends[:-1])
     free = durations.cumsum(axis=1)
-    panels = [f"synchronous: {ends[-1]:.1f} s", f"asynchronous: {free[:, -1].mean():.1f} s on average"]
+    panels = [
+        f"synchronous: {ends[-1]:.1f} s",
+        f"asynchronous: {free[:, -1].mean():.1f} s on average",
+    ]
     title = "2.18 The same steps: who waits, and who does not"
     with sheet(title, panels, height=2.6, plots=True) as (figure, [left, right]):
         for worker, times in enumerate(durations):
