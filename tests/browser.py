@@ -1,10 +1,12 @@
 """A real browser without a window, spoken to in its DevTools protocol."""
 
 import base64
+import contextlib
 import json
 import shutil
 import subprocess
 
+import psutil
 import websocket
 from processes import cannot, eventually
 
@@ -33,6 +35,13 @@ class Browser:
              f"--user-data-dir={directory}", "about:blank"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        try:
+            self._connect(directory)
+        except BaseException:
+            self._end()
+            raise
+
+    def _connect(self, directory):
         told = directory / "DevToolsActivePort"
         eventually(lambda: told.exists() and told.read_text().count("\n") == 1)
         port, path = told.read_text().split("\n")
@@ -51,8 +60,16 @@ class Browser:
 
     def __exit__(self, *_):
         self.socket.close()
-        self.process.kill()
+        self._end()
+
+    def _end(self):
+        """Leave none of its many processes behind, which tests of what is left would find."""
+        alive = [self.process, *psutil.Process(self.process.pid).children(recursive=True)]
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
+        psutil.wait_procs(alive[1:], timeout=10)
 
     def call(self, method, **params):
         """Return what the browser answers; what else it says meanwhile is kept."""

@@ -60,7 +60,7 @@ def test_a_function_is_measured_as_a_script_is(store):
     assert table.status.tolist() == ["finished"] * 4 and not table.reported.any()
     assert table.workers.tolist() == [1, 2, 1, 2] and table.seed.tolist() == [1, 1, 2, 2]
     assert set(table.model) == {"train"} and set(table.strategy) == {"script"}
-    assert set(table.batch_size) == {64} and set(table.arguments) == {""}
+    assert table.batch_size.isna().all() and table.arguments.isna().all(), "nobody gave any"
     assert (results.evals.value < 0.1).all() and results.steps.groupby("trial").steps.max().min()
     assert not speedups(table).empty
     # Each knew who it was, and the trial is kept with what was run.
