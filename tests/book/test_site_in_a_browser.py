@@ -13,7 +13,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # later tests look for processes that are left
 def browser(tmp_path_factory):
     with Browser(tmp_path_factory.mktemp("browser")) as opened:
         yield opened
