@@ -5,6 +5,7 @@ import socket
 import time
 
 import pytest
+from processes import cannot
 
 from labkit.replicas import rendezvous
 from labkit.replicas.meeting import Meeting
@@ -44,7 +45,7 @@ def host(request):
             probe.bind((request.param, 0))
             return rendezvous.join(request.param, probe.getsockname()[1])
     except OSError:
-        pytest.skip("no IPv6 here")
+        cannot("no IPv6 here")
 
 
 def test_all_go_when_the_last_has_come(host):
