@@ -2,9 +2,9 @@
 
     python benchmarks/simulation.py [--runs DIRECTORY] [--quick]
 
-From the runs with one worker alone, the throughput of each trial with more is simulated: with a
-core on each node where the machine had enough, with all cores shared where it had not. The
-measurements are the published run's tables, or the runs in a directory. Held to a median error of
+From the runs with one worker alone, the throughput of each trial with more is simulated, on the
+cores that other programs left to that trial. The measurements are the published run's tables, or
+the runs in a directory. Held to a median error of
 at most 5 % with two workers, as far as there are any, and to 2 s for 50 workers' 200 steps; the
 rest is stated, misses included. Where workers reported every step, as slow ones do, the staleness
 of their gradients is compared, too. The quick form is the whole, its seconds not judged.
@@ -43,14 +43,14 @@ def compare(table, steps):
     for name in ("slowdown", "slowdown_spread"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     asked = ["framework", "model", "batch_size", "strategy", "slowdown"]
-    names = [*asked, "slowdown_spread", "workers", "servers", "oversubscribed", "cores"]
+    names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))
         workers, cores, slowdown, spread = (
             values[name] for name in ("workers", "cores", "slowdown", "slowdown_spread")
         )
-        shared = values["oversubscribed"] or slowdown > 1
+        left = cores - group.other_cpu.mean() if values["launcher"] == "local" else None
         name = f"{values['framework']} {values['model']}, batch {values['batch_size']}, "
         name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
         name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
@@ -63,13 +63,13 @@ def compare(table, steps):
         answer = simulate(
             one.system(
                 workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
-                slowdown_spread=spread, cores=int(cores) if shared else None,
+                slowdown_spread=spread, cores=left,
             )
         )  # fmt: skip
         truth = group.batches_per_second.mean()
         error = answer.throughput / truth - 1
         errors.setdefault(workers, []).append(abs(error))
-        name += f" on {cores} cores" * bool(shared)
+        name += f", {left:.2f} cores" if left else ""
         print(LINE(name, f"{answer.throughput:.2f}", f"{truth:.2f}", f"{error:+.1%}",
                    answer.bottleneck))  # fmt: skip
         if values["strategy"] == "async-ps" and (found := stale_of(group, steps)):

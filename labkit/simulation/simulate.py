@@ -159,7 +159,7 @@ class _Trial:
     def _serve(self, server: Server) -> None:
         worker, visit = server.waiting[0]
         seconds = self.work[worker][self._step(worker)][visit]
-        server.core.run(seconds * (1 - self.hidden), self._apply, server)
+        server.work(seconds * (1 - self.hidden), self._apply)
 
     def _apply(self, server: Server) -> None:
         """Update the weights, and answer; what is hidden is done after that."""
@@ -179,7 +179,7 @@ class _Trial:
                 for each in together:
                     self._answer(number, each, size)
         if seconds:
-            server.core.run(seconds, self._served, server)
+            server.work(seconds, self._served)
         else:
             self._served(server)
 

@@ -77,10 +77,11 @@ class System:
         How many times as slow as the first worker the last one is, the others evenly in between.
     bandwidth : float or None
         Bits per second of a node, in each direction; None for a network that takes no time.
-    cores : int or None
-        Cores of one machine that all processes share evenly; None for a core on each node. A
-        worker and the server beside it are held to one of them, in turn, unless there is a
-        slowdown: then whoever computes takes one that is free.
+    cores : float or None
+        Cores of one machine that all processes share evenly, such as 1.9 of two where other
+        programs take a tenth; None for a core on each node. A worker and the server beside it are
+        held to one of them, in turn, unless there is a slowdown: then whoever computes takes one
+        that is free.
 
     Raises
     ------
@@ -97,19 +98,19 @@ class System:
     slowdown: float = 1.0
     slowdown_spread: float = 1.0
     bandwidth: float | None = None
-    cores: int | None = None
+    cores: float | None = None
 
     def __post_init__(self) -> None:
         if wrong := list(self._mistakes()):
             raise LabkitError("this system cannot be: " + "; ".join(wrong))
 
     def _mistakes(self) -> Iterator[str]:
-        counts = {"workers": self.workers, "servers": self.servers}
-        if self.cores is not None:
-            counts["cores"] = self.cores
-        for name, value in counts.items():
+        for name in ("workers", "servers"):
+            value = getattr(self, name)
             if not (value >= 1 and value == int(value)):
                 yield f"{name}: {value!r}; allowed: whole numbers from 1 on"
+        if self.cores is not None and not 0 < self.cores < math.inf:
+            yield f"cores: {self.cores!r}; allowed: more than 0"
         for name, known in (("strategy", STRATEGIES), ("placement", PLACEMENTS)):
             value = getattr(self, name)
             if value not in known:

@@ -28,5 +28,5 @@ systems = st.builds(
     placement=st.sampled_from(["hash", "round-robin"]),
     slowdown=st.floats(1, 20), slowdown_spread=st.sampled_from([1.0, 1.3, 3.0]),
     bandwidth=st.none() | st.floats(1e7, 1e10),
-    cores=st.none() | st.integers(1, 4),
+    cores=st.none() | st.floats(0.5, 4),
 )  # fmt: skip

@@ -95,6 +95,25 @@ def test_shared_cores_set_the_rate():
     assert answer.bottleneck == "cores"
 
 
+@pytest.mark.parametrize("cores", [0.5, 1.9])
+def test_what_others_take_of_the_cores_is_missing(cores):
+    answer = simulate(System(LENET_STEP, workers=10, cores=cores))
+    assert answer.throughput == pytest.approx(cores / 0.128, rel=0.01)
+    assert answer.utilisation["cores"] == pytest.approx(1, rel=0.01)
+
+
+def test_a_server_that_interrupts_a_worker_costs_more():
+    """On one core the second worker computes nearly always while the servers work."""
+    alone, several = (simulate(mxnet(n, cores=1)) for n in (1, 10))
+    assert alone.throughput == pytest.approx(1 / 0.128, rel=1e-6)
+    assert several.throughput == pytest.approx(1 / (0.12 + 1.5 * 0.008), rel=0.01)
+
+
+def test_servers_that_are_not_held_to_a_core_interrupt_nobody():
+    answer = simulate(System(LENET_STEP, 10, 10, cores=1))
+    assert answer.throughput == pytest.approx(1 / 0.128, rel=0.01)
+
+
 def test_workers_that_do_not_meet_scale_ideally():
     answer = simulate(System(LENET_STEP, workers=10, slowdown=100))
     assert answer.speedup == pytest.approx(10, rel=0.01)
