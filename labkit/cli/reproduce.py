@@ -27,7 +27,7 @@ examples:
     "--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.",
     shell_complete=notebooks,
 )  # fmt: skip
-@launcher_option("Where trials run; kubernetes: your kubeconfig's cluster, as cluster.toml says.")
+@launcher_option("Where trials run: here, or in your kubeconfig's cluster, as cluster.toml says.")
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 @dry_run_option
 @quiet_option

@@ -82,7 +82,7 @@ class Dataset:
     licence : str
         The licence, and whether the data may be passed on.
     samples : int
-        Training samples: images, or for ptb sequences of 30 words.
+        Training samples: images, or for `ptb` sequences of 30 words.
     files : tuple of File
     sources : tuple of Source
         In the order in which they are asked.
@@ -128,7 +128,7 @@ DATASETS: dict[str, Dataset] = read_sources(REPOSITORY / "data" / "sources.toml"
 
 
 def samples(name: str) -> int:
-    """Return the number of training samples: images, or for ptb sequences of 30 words.
+    """Return the number of training samples: images, or for `ptb` sequences of 30 words.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class _Fields(Described):
     seed: int = Field(1, ge=0, le=2**31 - 1, description="of initial weights and of batch order")
     initializer: Literal["default", "xavier", "uniform"] = Field(
         "default",
-        description="the framework's own (tensorflow: Glorot uniform, mxnet: Uniform(0.01)), "
+        description="the framework's own (TensorFlow: Glorot uniform, MXNet: Uniform(0.01)), "
         "Glorot/Xavier uniform, or Uniform(0.01)",
     )
     clip_norm: float | None = Field(
@@ -57,7 +57,7 @@ class _Fields(Described):
     loss_over_time: Literal["default", "mean", "sum"] = Field(
         "default",
         description="how the gradient is taken over a sample's time steps; default: the "
-        "framework's own (tensorflow: mean, mxnet: sum)",
+        "framework's own (TensorFlow: mean, MXNet: sum)",
     )
     eval_samples: int | None = Field(
         None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
