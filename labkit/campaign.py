@@ -176,8 +176,8 @@ def plan(
     Plan
         Which trials are kept and which would be measured, how long that takes, and how much
         memory and disk: shown as a table with a line below, in ``.table`` and ``.note``. What is
-        expected is taken from kept runs of this machine that are most alike; NaN, and "unknown"
-        in the line, where there are none.
+        expected is taken from kept runs of this machine, or cluster, that are most alike; NaN,
+        and "unknown" in the line, where there are none.
 
     Raises
     ------
@@ -200,14 +200,22 @@ def plan(
 def _plan(
     store: Store, sweep: Sequence[Trial], precision: float | None, most: int, force: bool
 ) -> Plan:
-    at_once = 1
+    where: dict[str, Any] = {}
     if store.launcher == "kubernetes":
         from labkit.launchers.kubernetes.settings import Settings
 
-        at_once = Settings.load().parallel
-    return Plan(
-        store, sweep, precision=precision, max_repeats=most, force=force, parallel=at_once
-    )
+        where = {"parallel": Settings.load().parallel, "cluster": _cluster}
+    return Plan(store, sweep, precision=precision, max_repeats=most, force=force, **where)
+
+
+def _cluster() -> str:
+    """Return the address of the cluster in which trials run, nothing if none can be used."""
+    from labkit.launchers.kubernetes.api import Cluster
+
+    try:
+        return Cluster().address
+    except LabkitError:  # which the launcher's check says
+        return ""
 
 
 def _interruption(finished: int) -> KeyboardInterrupt:

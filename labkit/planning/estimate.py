@@ -75,12 +75,14 @@ class Experience:
                 self._runs.setdefault(_kind(run.trial), []).append(run)
 
     @classmethod
-    def of(cls, store: Store) -> Experience:
-        """Return what a store's runs say: of this machine, or of the clusters."""
+    def of(cls, store: Store, cluster: str = "") -> Experience:
+        """Return what a store's runs say: of this machine, or of the cluster at an address."""
         try:
             runs = list(store.runs())
             if store.launcher == "local":
                 runs = [run for run in runs if not machine_difference(run)]
+            else:
+                runs = [run for run in runs if run.record["machine"]["host"] == cluster]
         except (LabkitError, OSError, ValueError, KeyError):
             runs = []  # a damaged run is no reason not to measure others
         return cls(runs)
@@ -165,10 +167,16 @@ def _source(trial: Trial, runs: Sequence[Run]) -> str:
 
 
 def _crowd(trial: Trial, run: Run) -> float:
-    """Return how many want each core of the machine of a run: one at least, as slow nodes wait."""
-    if is_slow(trial):
+    """Return how many want each core of where a run was: one at least, as slow nodes wait.
+
+    A cluster reserves cores for each pod, on as many nodes as that takes. Only if these did not
+    suffice then, as with requests below what a worker needs, a trial is taken to share them too.
+    """
+    record = run.record
+    if is_slow(trial) or (run.launcher != "local" and not run.oversubscribed):
         return 1.0
-    return max(1.0, cores_needed(trial) / run.record["machine"]["cores"])
+    machines = record["nodes"].values() if "nodes" in record else [record["machine"]]
+    return max(1.0, cores_needed(trial) / sum(machine["cores"] for machine in machines))
 
 
 def _training(events: Sequence[Event]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,9 @@ class Plan:
         As of `labkit.measure`.
     parallel : int
         How many trials run at once.
+    cluster : callable
+        Returns the address of the cluster in which they run, if they run in one; called only if
+        something is to be measured.
 
     Attributes
     ----------
@@ -65,8 +68,9 @@ class Plan:
         max_repeats: int = MAX_REPEATS,
         force: bool = False,
         parallel: int = 1,
+        cluster: Callable[[], str] = str,
     ) -> None:
-        self.store, self.parallel = store, parallel
+        self.store, self.parallel, self._cluster = store, parallel, cluster
         self._force, self._precise = force, precision is not None
         self.trials, self.kept = list(sweep), {}
         due = self.trials
@@ -109,7 +113,7 @@ class Plan:
         """What a trial of each setting would take of which there are some to be measured."""
         if not self.due:
             return {}
-        experience = Experience.of(self.store)
+        experience = Experience.of(self.store, self._cluster())
         return {one: experience.cost(one) for one in settings(self.due)}
 
     def cost(self, trial: Trial) -> Cost:

@@ -1,10 +1,15 @@
 """How long a trial would take, how much memory and disk: from runs that are like it."""
 
+import json
+
 import made_runs
 import pytest
 
+import labkit
 from labkit.planning import Experience, Plan
 from labkit.planning.estimate import NOTHING
+from labkit.runs import Store
+from labkit.settings import CLUSTER
 
 pytestmark = pytest.mark.unit
 
@@ -149,3 +154,58 @@ def test_a_run_that_is_not_whole_says_nothing(store):
     log = run.directory / "worker-1.log"
     log.write_text(log.read_text()[:500])
     assert cost(store, made_runs.trial(seed=2)).source == NOTHING
+
+
+HERE, ELSEWHERE = "https://192.0.2.1:6443", "https://192.0.2.2:6443"
+
+
+def add_in_cluster(store, trial, nodes=2, cores=1, cluster=HERE, **record):
+    """Put a made-up run into a store as one of a cluster, whose machine is its first node."""
+    node = made_runs.MACHINE | {"cores": cores}
+    nodes = {f"node-{number}": node for number in range(nodes)}
+    made_runs.add(store, trial, launcher="kubernetes", machine=node | {"host": cluster},
+                  nodes=nodes, **{"oversubscribed": False} | record)  # fmt: skip
+
+
+@pytest.fixture
+def pods(tmp_path):
+    """Return an empty store of a cluster's runs."""
+    return Store(tmp_path / "runs", "kubernetes")
+
+
+def test_in_a_cluster_each_worker_has_a_core_however_many_there_are(pods):
+    trial = made_runs.trial(eval_samples=0)
+    add_in_cluster(pods, trial)
+    found = cost(pods, trial.replace(workers=40))
+    assert found.seconds == pytest.approx(STARTUP + training(trial))
+
+
+@pytest.mark.parametrize(("workers", "crowd"), [(8, 1), (16, 2), (2, 1 / 2)])
+def test_pods_that_shared_cores_share_those_of_all_their_nodes(pods, workers, crowd):
+    trial = made_runs.trial(workers=8, eval_samples=0)
+    add_in_cluster(pods, trial, nodes=2, cores=2, oversubscribed=True)
+    found = cost(pods, trial.replace(workers=workers, seed=2))
+    assert found.seconds == pytest.approx(STARTUP + training(trial) * crowd)
+
+
+def test_only_runs_of_the_cluster_where_it_will_run_count(pods, tmp_path, monkeypatch):
+    monkeypatch.delenv(CLUSTER, raising=False)
+    trial = made_runs.trial(eval_samples=0)
+    for seed, cluster in enumerate((ELSEWHERE, HERE, ELSEWHERE), start=2):
+        add_in_cluster(pods, trial.replace(seed=seed), cluster=cluster)
+    for server, runs in ((HERE, "1 run"), (ELSEWHERE, "2 runs")):
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(pointing_to(server)))
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        [source] = labkit.plan([trial], "kubernetes", store=pods).table["estimated_from"]
+        assert source == f"{runs} of this setting"
+
+
+def pointing_to(server):
+    """Return a kubeconfig of one cluster."""
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
