@@ -135,11 +135,15 @@ def measure(
                 attempted, said = attempted + len(missing), ""
                 one = _Once(runner, store, force, progress, on_event, known, new)
                 failures += _run_all(missing, one, runner)
-                due = more_repeats(trials, known | new, precision, max_repeats)
-                trials += due
-                if not force:
-                    known |= kept(store, due)
-                missing = in_rounds(trials, (trial for trial in due if trial not in known))
+                missing = []
+                while not missing:  # a round of which all is kept may not be the last
+                    due = more_repeats(trials, known | new, precision, max_repeats)
+                    if not due:
+                        break
+                    trials += due
+                    if not force:
+                        known |= kept(store, due)
+                    missing = in_rounds(trials, (trial for trial in due if trial not in known))
         except KeyboardInterrupt:
             raise _interruption(len(new)) from None
         tally = Tally.of(new.values(), known.values())
