@@ -8,7 +8,7 @@ here. Both have to end with the same network, up to rounding. The CNN is held to
 accuracy at batch 128 and rate 0.025; the RNN to a test perplexity below 400 in the setting in
 which both frameworks take the same step: a gradient summed over time steps, clipped. Takes about
 half an hour on two cores; a trial that has been run before is not run again. The quick form takes
-too few steps to learn much, and holds ours to the plain loop only.
+too few steps to learn much, and holds ours to the plain loop only: each framework with one model.
 """
 
 import json
@@ -18,13 +18,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support.script import options, parse, print_machine, warm_processes
+from support.script import cases, options, parse, print_machine, warm_processes
 
 from labkit import campaign
 from labkit.runs import Store
 from labkit.settings import data_directory
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS
 
 PLAIN = Path(__file__).parent / "support" / "plain_loop.py"
 CASES = {
@@ -35,7 +34,7 @@ CASES = {
     },
 }  # fmt: skip
 QUICK = {
-    "lenet5": {"epochs": None, "steps": 30, "eval_samples": 1000},
+    "lenet5": {"epochs": None, "steps": 30, "eval_samples": 1000, "clip_norm": 5.0},
     "lstm": {"steps": 10, "eval_samples": 100},
 }
 DUE = {
@@ -82,9 +81,7 @@ def main():
         store = Store(Path(directory)) if args.quick else Store()
         good = [
             learned(framework, model, args.quick, store)
-            for framework in FRAMEWORKS
-            for model in CASES
-            if args.only in ("", f"{framework}-{model}")
+            for framework, model in cases(args, CASES)
         ]
     sys.exit(not all(good))
 

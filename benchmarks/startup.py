@@ -36,7 +36,7 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 5, 10, 25])
     parser.add_argument("--only", choices=tuple(FRAMEWORKS))
     args = parse(parser)
-    counts = [1, 2] if args.quick else args.workers
+    counts = [2] if args.quick else args.workers
     print_machine()
     print("workers    " + "".join(f"{workers:>8}" for workers in counts))
     with own_namespace():

@@ -16,13 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support.script import median_of, options, parse, print_machine, warm_processes
+from support.script import cases, median_of, options, parse, print_machine, warm_processes
 
 from labkit.campaign import measure
 from labkit.runs import Store
 from labkit.settings import data_directory
 from labkit.trials import Trial
-from labkit.trials.frameworks import FRAMEWORKS
 
 PLAIN = Path(__file__).parent / "support" / "plain_loop.py"
 CASES = {"lenet5": {"batch_size": 128, "steps": 100}, "lstm": {"batch_size": 20, "steps": 40}}
@@ -65,9 +64,7 @@ def main():
     with warm_processes():
         slow = [
             row
-            for framework in FRAMEWORKS
-            for model in CASES
-            if args.only in ("", f"{framework}-{model}")
+            for framework, model in cases(args, CASES)
             for row in compare(framework, model, args)
         ]
     sys.exit(any(slow) and not args.quick)

@@ -68,6 +68,7 @@ def test_the_server_opens_what_the_readme_starts_from(lab):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("warm")
 def test_the_first_notebook_runs_as_it_stands(tmp_path):
     """From its own folder, as JupyterLab runs it: a table of contents with links, and a trial."""
     environment = os.environ | {OUTPUTS: str(tmp_path)}

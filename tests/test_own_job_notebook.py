@@ -79,7 +79,7 @@ def test_its_function_learns_with_the_exercises_batch_too(batch_size):
 
 @pytest.mark.process
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("once", "datasets")
+@pytest.mark.usefixtures("once", "warm")
 def test_it_runs_as_it_stands(tmp_path, monkeypatch):
     """All of its cells with the profile smoke, solutions too: nothing made up."""
     monkeypatch.setenv(settings.OUTPUTS, str(tmp_path / "outputs"))

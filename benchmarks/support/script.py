@@ -14,6 +14,9 @@ from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.settings import PROGRESS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
+QUICK_MODEL = {"tensorflow": "lenet5", "mxnet": "lstm"}
+"""What a quick form trains: both models and both frameworks, but not each with each."""
+
 
 def options(doc):
     """Return a parser of a benchmark's options, to which it may add its own."""
@@ -36,6 +39,15 @@ def parse(parser):
     if args.quick:
         campaign.OVERLOAD_RETRIES = 0
     return args
+
+
+def cases(args, models):
+    """Yield the frameworks and models that `--only` names, or all; of a quick form one each."""
+    for framework in FRAMEWORKS:
+        quick = f"{framework}-{QUICK_MODEL[framework]}" if args.quick else ""
+        for model in models:
+            if (args.only or quick) in ("", f"{framework}-{model}"):
+                yield framework, model
 
 
 def print_machine():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from labkit.runs import Store
-from labkit.thesis.claims import CLAIMS, VERDICTS
+from labkit.thesis.claims import CLAIMS, VERDICTS, simulated
 
 pytestmark = pytest.mark.unit
 
@@ -58,6 +58,21 @@ def test_one_claim_whole(labkit, monkeypatch):
         assert check["of"] in " ".join(said.split()) and check["outcome"] in said
 
 
+@pytest.fixture
+def simulated_once(monkeypatch):
+    """Simulate each setting once, however often the command is called."""
+    found, what_if = {}, simulated.what_if
+
+    def known(one, workers, **how):
+        key = one.framework, one.model, one.batch_size, *workers, *how.items()
+        if key not in found:
+            found[key] = what_if(one, workers, **how)
+        return found[key]
+
+    monkeypatch.setattr(simulated, "what_if", known)
+
+
+@pytest.mark.usefixtures("simulated_once")
 def test_what_slow_nodes_alone_would_say(labkit):
     asked = ("claims", "6.1.5d", "--reference", "--simulated")
     said = " ".join(labkit(*asked).stdout.split())

@@ -8,7 +8,7 @@ from labkit.campaign import SweepFailed, measure
 from labkit.launchers.protocol import Submitted
 from labkit.replicas.events import Event
 from labkit.runs import Store
-from labkit.trials import Trial
+from labkit.trials import ScriptTrial, Trial
 
 ENDLESS = {"steps": 100_000}
 CASES = {
@@ -16,11 +16,27 @@ CASES = {
     "lstm": {"batch_size": 4, "learning_rate": 0.5, "steps": 20, "eval_samples": 60},
 }
 
-both = pytest.mark.parametrize("framework", ["mxnet", "tensorflow"])
-
-
 def trial(framework="mxnet", model="lenet5", **values):
     return Trial(framework=framework, model=model, **CASES[model] | values)
+
+
+WORK = """
+import os, time
+from labkit import report
+
+report.ready()
+began = time.monotonic()
+while {}:
+    time.sleep(0.02)
+    report.step(1)
+"""
+
+
+def working(directory, condition, **values):
+    """Return a trial of a script that works as long as a condition holds, on any machine."""
+    script = directory / "work.py"
+    script.write_text(WORK.format(condition))
+    return ScriptTrial(framework="mxnet", servers=0, script=str(script), **values)
 
 
 def run(trials, store, **options):

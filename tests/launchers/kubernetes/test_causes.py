@@ -5,7 +5,7 @@ import time
 
 import pytest
 from processes import cannot, eventually
-from small_trials import ENDLESS, failing, trial
+from small_trials import ENDLESS, failing, trial, working
 
 from labkit.launchers.protocol import Submitted
 from labkit.replicas.events import Barrier, End, Event, Ready, Start, Step
@@ -17,11 +17,8 @@ ROLES = [("tensorflow", "server"), ("tensorflow", "worker"),
          ("mxnet", "scheduler"), ("mxnet", "server"), ("mxnet", "worker")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("strategy", "framework", "role"), [
-    *[("async-ps", *role) for role in ROLES],
-    ("sync-ps", "tensorflow", "worker"), ("sync-ps", "mxnet", "server"),
-])  # fmt: skip
-def test_killed(strategy, framework, role, namespace, store):
+@pytest.mark.parametrize(("framework", "role"), ROLES)
+def test_killed(framework, role, namespace, store):
     victim = f"{role}-0"
     struck = []
 
@@ -30,13 +27,13 @@ def test_killed(strategy, framework, role, namespace, store):
             struck.append(time.monotonic())
             namespace.kill(victim)
 
-    endless = trial(framework, strategy=strategy, workers=2, **ENDLESS)
-    error, _ = failing([endless], store, on_event=strike)
+    error, _ = failing([trial(framework, workers=2, **ENDLESS)], store, on_event=strike)
     assert time.monotonic() - struck[0] < 30
     assert f"{role} 0 was ended by SIGKILL while training" in error
 
 
-@pytest.mark.parametrize(("framework", "role"), ROLES)
+# A server of its own pod, and one in its worker's; what is in a pod makes no other difference.
+@pytest.mark.parametrize(("framework", "role"), [("tensorflow", "server"), ("mxnet", "worker")])
 def test_pod_deleted(framework, role, namespace, store):
     struck = []
 
@@ -91,11 +88,16 @@ def test_chaos(framework, role, phase, chaos_round, namespace, store):
         assert f"{victim.replace('-', ' ')} was ended by SIGKILL" in error, error
 
 
-def test_image_missing(namespace, store):
-    namespace.configure(image="localhost/nobody-built-this-{framework}:{tag}")
-    error, seconds = failing([trial()], store)
-    assert "cannot get its image on node" in error
+def test_image_missing(namespace, store, tmp_path):
+    """That of the settings, and one that a script is to have."""
+    namespace.configure(
+        image="localhost/nobody-built-this-{framework}:{tag}", parallel=2, share_nodes=True
+    )
+    own = "localhost/nor-this:1"
+    error, seconds = failing([trial(), working(tmp_path, "True", image=own)], store)
+    assert error.count("cannot get its image on node") == 2
     assert "localhost/nobody-built-this-mxnet" in error and "labkit image build" in error
+    assert f"--image says that it is {own}" in error
     assert seconds < 60
 
 
@@ -138,22 +140,19 @@ def test_node_lost(namespace, store):
     def leave(kind):
         namespace.core.patch_node(lost, {"metadata": {"labels": {"type": kind}}})
 
-    def watch_node():
-        """Take the node from what keeps it alive, and note when the cluster has seen that."""
+    def lose():
+        """Take the node from what keeps it alive, and have the cluster take it for lost."""
         # What pretends to run pods there would soon end them.
         eventually(lambda: "Running" in [pod.status.phase for pod in namespace.pods()], 60)
         leave(None)
-        while not known:
-            conditions = namespace.core.read_node(lost).status.conditions
-            if any(c.type == "Ready" and c.status == "Unknown" for c in conditions):
-                known.append(time.monotonic())
-            time.sleep(0.5)
-
-    watcher = threading.Thread(target=watch_node, daemon=True)
+        # What its controllers write after 50 s of silence, and act upon.
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        known.append(time.monotonic())
+        namespace.core.patch_node_status(lost, {"status": {"conditions": [unknown]}})
 
     def strike(event):
         if isinstance(event, Submitted):
-            watcher.start()
+            threading.Thread(target=lose, daemon=True).start()
 
     try:
         error, _ = failing([trial(workers=2, **ENDLESS)], store, on_event=strike)

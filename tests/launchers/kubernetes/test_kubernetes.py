@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 from processes import REPOSITORY, eventually
-from small_trials import CASES, ENDLESS, Live, both, run, trial
+from small_trials import CASES, ENDLESS, Live, run, trial, working
 
 from labkit.campaign import measure
 from labkit.launchers.protocol import Pods, Waiting
@@ -20,8 +19,9 @@ from labkit.trials import Sweep, Trial
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("model", CASES)
-@both
+@pytest.mark.parametrize(
+    ("framework", "model"), [("mxnet", "lenet5"), ("mxnet", "lstm"), ("tensorflow", "lstm")]
+)
 def test_a_trial_is_the_same_as_locally(framework, model, namespace, store, warm):
     """The same numbers come out, but for the times: one worker computes the same everywhere."""
     one = trial(framework, model)
@@ -48,7 +48,16 @@ def test_a_trial_is_the_same_as_locally(framework, model, namespace, store, warm
 @pytest.mark.parametrize(("framework", "servers"), [("tensorflow", 2), ("mxnet", 1)])
 def test_several_workers(framework, servers, namespace, store):
     """Also in lock step, with servers in pods of their own."""
-    results = run([trial(framework, strategy="sync-ps", workers=3, servers=servers)], store)
+    counted = set()
+
+    def count(event):
+        if isinstance(event, Ready):
+            pods = [pod.metadata.name for pod in namespace.pods()]
+            counted.add(sum(name not in pods for name in namespace.left()))
+
+    several = trial(framework, strategy="sync-ps", workers=3, servers=servers)
+    results = run([several], store, on_event=count)
+    assert counted and min(counted) >= 4 and max(counted) <= 6  # objects, however many pods
     (found,) = results.runs
     logs = sorted(path.stem for path in found.directory.glob("*-*.log"))
     roles = [f"server-{i}" for i in range(servers)] + [f"worker-{i}" for i in range(3)]
@@ -59,11 +68,10 @@ def test_several_workers(framework, servers, namespace, store):
     )
 
 
-@both
-def test_slow_nodes(framework, namespace, store):
+def test_slow_nodes(namespace, store):
     """Each worker takes its stretched time, of a core that was calibrated in a pod."""
     namespace.configure(memory_request="300Mi")
-    slow = trial(framework, workers=4, steps=5, eval_samples=0, slowdown=20.0)
+    slow = trial(workers=4, steps=5, eval_samples=0, slowdown=20.0)
     results = run([slow], store)
     (found,) = results.runs
     due = 20 * found.record["calibration"]["median"]
@@ -74,21 +82,6 @@ def test_slow_nodes(framework, namespace, store):
     assert row.compute_ms == pytest.approx(due / 20 * 1000)
     assert 0 <= row.late_share <= 1 and 0 <= row.idle_share <= 1
     assert (found.directory / "calibration" / "worker-0.log").stat().st_size
-
-
-def test_a_trial_is_at_most_six_objects(namespace, store):
-    counted = {}
-
-    def count(event):
-        if isinstance(event, Ready) and not counted:
-            objects = [name for name in namespace.left() if name not in pods()]
-            counted["objects"] = objects
-
-    def pods():
-        return [pod.metadata.name for pod in namespace.pods()]
-
-    run([trial(workers=2)], store, on_event=count)
-    assert 4 <= len(counted["objects"]) <= 6
 
 
 def test_two_at_once(namespace, store):
@@ -112,16 +105,15 @@ def test_measurements_are_kept_apart(namespace, store):
     assert list(table.status) == ["finished", "finished"]
 
 
-@both
-def test_workers_have_cores_of_their_own(framework, namespace, store):
-    """Every thread of a worker is held to its core, before the clock starts."""
+def test_workers_have_cores_of_their_own(namespace, store):
+    """Every thread of a worker, of which TensorFlow has many, is held to its core in time."""
     held = {}
 
     def observe(event):
         if isinstance(event, Step) and not held:
             held.update({i: namespace.cores(f"worker-{i}") for i in range(2)})
 
-    results = run([trial(framework, workers=2, steps=200)], store, on_event=observe)
+    results = run([trial("tensorflow", workers=2, steps=200)], store, on_event=observe)
     (found,) = results.runs
     bound = [found.record["bound"][f"worker {i}"] for i in range(2)]
     assert held == {i: {str(bound[i][0])} for i in range(2)}
@@ -135,27 +127,38 @@ def test_diverged(namespace, store):
     assert table.iloc[0].status == "diverged"
 
 
-@both
-def test_a_log_that_is_rotated(framework, namespace, store):
-    """What the node has thrown away was read before: nothing is lost, nothing doubled."""
-    made = threading.Event()
+ENOUGH = "/tmp/enough"
 
-    def strike(event):
-        if isinstance(event, Step) and not made.is_set():
-            made.set()
+
+def test_a_log_that_is_rotated(namespace, store, tmp_path):
+    """What the node has thrown away was read before: nothing is lost, nothing doubled."""
+    first = []
+
+    def observe(event):
+        if not isinstance(event, Step):
+            return
+        pod = namespace.pod_of("worker-0")
+        begin = namespace.core.read_namespaced_pod_log(pod, namespace.name, limit_bytes=200)
+        if not first:
+            first.append(begin)
             noise = "import os; out = os.open('/proc/1/fd/1', os.O_WRONLY)\n"
             noise += "for _ in range(12000): os.write(out, b'x' * 1000 + b'\\n')"
             namespace.execute("worker-0", f'python3 -c "{noise}"')
+        elif begin != first[0] and len(first) == 1:
+            first.append(begin)
+            namespace.execute("worker-0", f"touch {ENOUGH}")
 
-    one = trial(framework, steps=1500)
-    results = run([one], store, on_event=strike)
+    live = Live()
+    until = f"not os.path.exists({ENOUGH!r})"
+    results = run([working(tmp_path, until)], store, on_event=lambda e: (observe(e), live(e)))
     assert results.table.iloc[0].status == "finished"
+    assert len(first) == 2, "its log was never rotated"
+    assert len(live) == len(set(live)) > 3
 
 
-@both
-def test_killed_and_started_again(framework, namespace, start_labkit, tmp_path):
+def test_killed_and_started_again(namespace, start_labkit, tmp_path):
     """The trial goes on in the cluster, and the next labkit finishes with the same pods."""
-    values = {"framework": framework, "model": "lenet5", **CASES["lenet5"] | {"steps": 400}}
+    values = {"framework": "mxnet", "model": "lenet5", **CASES["lenet5"] | {"steps": 200}}
     labkit = start_labkit("kubernetes", **values)
     for event in labkit.events():
         if event["kind"] == "step":
@@ -172,7 +175,7 @@ def test_killed_and_started_again(framework, namespace, start_labkit, tmp_path):
     results = run([Trial(**values)], Store(tmp_path / "runs"), on_event=observe)
     assert results.table.iloc[0].status == "finished"
     assert seen[0] == pods
-    assert results.steps["steps"].max() == 400
+    assert results.steps["steps"].max() == 200
 
 
 def test_interrupted(namespace, start_labkit):
@@ -206,24 +209,23 @@ def signalled(command, number, namespace, tmp_path):
     return said, labkit.returncode, time.monotonic() - begin
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_ended_by_a_batch_system(number, namespace, tmp_path):
-    """Or by `timeout`, a closed terminal, a hub that culls: as by Ctrl-C."""
+def test_ended_by_a_batch_system(namespace, tmp_path):
+    """Or by `timeout`, or a hub that culls: as by Ctrl-C."""
     command = [
         "run", "--launcher", "kubernetes", "--framework", "mxnet", "--model", "lenet5",
         "--workers", "1", "--batch-size", "32", "--learning-rate", "0.05", "--steps", "100000",
     ]  # fmt: skip
-    said, code, _ = signalled(command, number, namespace, tmp_path)
-    assert f"ended by {number.name}; everything started has been ended" in said
-    assert code == 128 + number
+    said, code, _ = signalled(command, signal.SIGTERM, namespace, tmp_path)
+    assert "ended by SIGTERM; everything started has been ended" in said
+    assert code == 128 + signal.SIGTERM
     # the namespace is looked at when the test ends
 
 
-def test_two_sweeps_take_turns(namespace, start_labkit, store):
+def test_two_sweeps_take_turns(namespace, start_labkit, store, tmp_path):
     """The second says for whom it waits, although it may wait for room for a second only."""
     namespace.configure(wait_for_room=1)
-    first = start_labkit("kubernetes", framework="mxnet", model="lenet5",
-                         **CASES["lenet5"] | {"steps": 1500})  # fmt: skip
+    busy = working(tmp_path, "time.monotonic() < began + 15")
+    first = start_labkit("kubernetes", **busy.model_dump(exclude_none=True))
     events = first.events()
     next(event for event in events if event["kind"] == "step")
     said = []

@@ -52,6 +52,7 @@ trials = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(trials)
 def test_there_are_few_objects_and_one_name_for_all(trial):
     objects = rendered(trial)
@@ -70,6 +71,7 @@ def test_there_are_few_objects_and_one_name_for_all(trial):
         assert template["spec"]["subdomain"] == service["metadata"]["name"]
 
 
+@settings(max_examples=30)
 @given(trials)
 def test_every_replica_has_one_pod_and_one_address(trial):
     objects = rendered(trial)
@@ -315,6 +317,7 @@ def test_autoscalers_leave_its_pods_where_they_are():
         }
 
 
+@settings(max_examples=30)
 @given(trials)
 def test_only_pods_of_the_trial_are_let_in(trial):
     objects = rendered(trial)
@@ -350,6 +353,7 @@ def test_both_versions_of_ip():
     assert own["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIPs"}}
 
 
+@settings(max_examples=30)
 @given(trials)
 def test_a_queue_admits_a_trial_as_a_whole(trial):
     """All its pods are one group of Kueue's; Jobs with a queue would be admitted one by one."""
