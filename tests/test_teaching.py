@@ -8,7 +8,7 @@ import pytest
 from processes import REPOSITORY
 
 from labkit.analysis import speedups
-from labkit.course import method
+from labkit.runs.tables import published
 
 pytestmark = pytest.mark.unit
 
@@ -18,7 +18,7 @@ GLOSSARY = (REPOSITORY / "docs" / "glossary.md").read_text()
 
 def scaling():
     """Return the published trials that may be read as scaling."""
-    trials = method.published()
+    trials = published()
     return trials[~trials.oversubscribed.astype(bool) & trials.slowdown.isna()]
 
 
@@ -45,7 +45,7 @@ def test_the_speedups_are_those_of_the_published_run():
     two = found[(found.workers == 2) & (found.n > 1)]
     assert set(two.framework) == {"mxnet"} and (two.high > 2).mean() > 0.5
     assert [f"{two.speedup.min():.1f}", f"{two.speedup.max():.1f}"] == [low, high]
-    trials = method.published()
+    trials = published()
     nodes = speedups(trials[trials.slowdown.notna()])
     assert {f"{value:.1f}" for value in nodes[nodes.workers == 10].speedup} == {slow}
 
@@ -54,7 +54,7 @@ def test_the_accuracies_are_those_of_the_published_run():
     low, high, steps = re.search(
         r"accuracy of (\d+) to (\d+) %\s+in the (\d+) steps of 6.1.1 with five workers", PAGE
     ).groups()
-    trials = method.published()
+    trials = published()
     chosen = trials[(trials.workers == 5) & (trials.steps == int(steps))]
     reached = chosen[chosen.initializer == "xavier"].accuracy
     assert set(chosen.framework) == {"mxnet", "tensorflow"} and len(reached) >= 4
