@@ -14,14 +14,12 @@ import statistics
 import time
 from pathlib import Path
 
-import pandas as pd
 from support.script import options, parse, print_machine
 
 from labkit.analysis import staleness
 from labkit.runs import Store
 from labkit.runs.demands import NoDemands, measured
-from labkit.runs.tables import modernise
-from labkit.settings import REFERENCE
+from labkit.runs.tables import published
 from labkit.simulation import simulate
 
 LINE = "{:50} {:>9} {:>9} {:>7}  {}".format
@@ -32,8 +30,7 @@ def tables_of(directory):
     if directory:
         results = Store(directory).results()
         return results.table, results.steps
-    files = (REFERENCE / f"{name}.parquet" for name in ("trials", "steps"))
-    return [modernise(pd.read_parquet(file)) for file in files]
+    return [published("trials"), published("steps")]
 
 
 def compare(table, steps):

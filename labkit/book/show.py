@@ -75,7 +75,7 @@ def explore(draw: Callable[..., Figure], name: str, **values: Sequence[Any]) -> 
 
     Examples
     --------
-    >>> explore(neurons.descent, "2.4-explorer", learning_rate=[0.01, 0.1, 0.5])
+    >>> explore(valley, "2.4b", learning_rate=[0.01, 0.1, 0.5])
     """
     middle = {key: choices[len(choices) // 2] for key, choices in values.items()}
     if os.environ.get(settings.FIGURES):

@@ -17,7 +17,6 @@ from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short, terminal_width
 from labkit.errors import LabkitError
-from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,12 +146,10 @@ class Source:
         return frame
 
     def _read(self, name: str) -> pd.DataFrame:
-        import pandas as pd
-
-        from labkit.runs.tables import modernise
+        from labkit.runs.tables import published
 
         if self._reference:
-            return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
+            return published(name)
         return getattr(self._results, "table" if name == "trials" else name)
 
     @cached_property

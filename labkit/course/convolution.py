@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
-from labkit.course.diagrams import BLUE, GREEN, ORANGE, PALE, Point, arrow, sheet
+from labkit.course.diagrams import BLUE, GREEN, ORANGE, SMALL, Point, arrow, pale, sheet
 from labkit.course.lenet import convolve
 from labkit.figures.page import SIZE, Figure, canvas
 
@@ -40,14 +40,14 @@ def fields(width: int, layers: Sequence[tuple[str, int, int]]) -> Figure:
         seen.insert(0, {i * stride + u for i in seen[0] for u in range(field)})
     gap, left, across = 0.6, 1.25, SIZE[0] - 1.4
     title = f"2.7 One neuron sees {len(seen[0])} of {width} inputs in a row"
-    with sheet(title, gap * len(counts)) as (figure, axes):
+    with sheet(title, gap * len(counts)) as (figure, [axes]):
         for row, (centre, chosen) in enumerate(zip(centres, seen, strict=True)):
             y = gap * (row + 0.5)
             name = layers[row - 1][0] if row else "input"
-            axes.text(0.05, y, name, va="center", size=8.5)
+            axes.text(0.05, y, name, va="center", size=SMALL)
             for i, place in enumerate(centre):
                 colour = ORANGE if i in chosen else "0.7"
-                fill = PALE[ORANGE] if i in chosen else "white"
+                fill = pale(ORANGE) if i in chosen else "white"
                 at = (left + across * place, y)
                 axes.add_patch(Circle(at, 0.075, facecolor=fill, edgecolor=colour, zorder=3))
                 if not row:
@@ -60,11 +60,15 @@ def fields(width: int, layers: Sequence[tuple[str, int, int]]) -> Figure:
     return figure
 
 
-def sliding(image: np.ndarray, kernel: int, stride: int, padding: int) -> Figure:
+def sliding(
+    number: str, image: np.ndarray, kernel: int, stride: int, padding: int
+) -> Figure:
     """Draw where receptive fields lie, with the mean of each as its result: figure 2.8.
 
     Parameters
     ----------
+    number : str
+        Of the figure.
     image : array, shape (n, n)
     kernel : int
         Width and height of the receptive fields.
@@ -76,16 +80,16 @@ def sliding(image: np.ndarray, kernel: int, stride: int, padding: int) -> Figure
     means = convolve(image[None, None].astype(float), filters, stride, padding)[0, 0]
     rows, side = len(padded), min(CELL, 3.4 / len(padded))
     height = side * rows + 0.4
-    title = f"2.8 Field {kernel} × {kernel}, stride {stride}, padding {padding}: "
+    title = f"{number} Field {kernel} × {kernel}, stride {stride}, padding {padding}: "
     title += f"{len(image)} × {len(image)} become {len(means)} × {len(means)}"
     fill = np.full(padded.shape, ZERO, object)
     fill[padding : rows - padding, padding : rows - padding] = PLAIN
     results = np.full(means.shape, PLAIN, object)
-    with sheet(title, height) as (figure, axes):
+    with sheet(title, height) as (figure, [axes]):
         top = height - 0.05
         start, end = (0.1, top), (4.1, top - side * (rows - len(means)) / 2)
         for place, colour in enumerate([BLUE, ORANGE][: len(means)]):
-            results[0, place] = PALE[colour]
+            results[0, place] = pale(colour)
         _grid(axes, start, padded, side, fill)
         _grid(axes, end, means, side, results, "{:.1f}")
         for place, colour in enumerate([BLUE, ORANGE][: len(means)]):
@@ -95,9 +99,9 @@ def sliding(image: np.ndarray, kernel: int, stride: int, padding: int) -> Figure
                 kernel * side - 2 * inset, kernel * side - 2 * inset,
                 fill=False, edgecolor=colour, linewidth=2.5, zorder=4,
             ))  # fmt: skip
-        axes.text(start[0], top - side * rows - 0.08, "input; grey: padding", va="top", size=8.5)
+        axes.text(start[0], top - side * rows - 0.08, "input; grey: padding", va="top", size=SMALL)
         below = end[1] - side * len(means) - 0.08
-        axes.text(end[0], below, "mean of each field", va="top", size=8.5)
+        axes.text(end[0], below, "mean of each field", va="top", size=SMALL)
     return figure
 
 
@@ -112,14 +116,14 @@ def frobenius(image: np.ndarray, kernel: np.ndarray) -> Figure:
     high, f = max(len(image), len(kernel), len(result)) * CELL, len(kernel)
     shown = ((image, np.s_[:f, :f], "inputs X", "∗"), (kernel, np.s_[:], "weights W", "="),
              (result, np.s_[0, 0], "net inputs", ""))  # fmt: skip
-    with sheet("2.9 Multiplied one by one, then added up", high + 0.45) as (figure, axes):
+    with sheet("2.9 Multiplied one by one, then added up", high + 0.45) as (figure, [axes]):
         x, middle = 0.4, 0.4 + high / 2
         for values, marked, name, sign in shown:
             fill = np.full(values.shape, PLAIN, object)
-            fill[marked] = PALE[BLUE]
+            fill[marked] = pale(BLUE)
             rows, columns = values.shape
             _grid(axes, (x, middle + rows * CELL / 2), values, CELL, fill)
-            axes.text(x + columns * CELL / 2, 0.1, name, ha="center", size=8.5)
+            axes.text(x + columns * CELL / 2, 0.1, name, ha="center", size=SMALL)
             x += columns * CELL
             axes.text(x + 0.3, middle, sign, ha="center", va="center", size=15)
             x += 0.6
@@ -141,12 +145,12 @@ def channels(images: np.ndarray, kernel: np.ndarray, bias: int) -> Figure:
     n, f, r = images.shape[1], kernel.shape[1], len(result)
     row = side * n + 0.22
     title = "2.10 A filter reaches through all maps below"
-    with sheet(title, row * len(images) + 0.3) as (figure, axes):
+    with sheet(title, row * len(images) + 0.3) as (figure, [axes]):
         places = (0.2, 0.2 + side * n + 0.45, 0.2 + side * (n + f) + 0.9)
         for k, group in enumerate(zip(images, kernel, parts, strict=True)):
             middle = 0.3 + row * (len(images) - k - 0.5)
             for x, values, sign in zip(places, group, ("∗", "=", ""), strict=True):
-                fill = np.full(values.shape, PALE[(BLUE, ORANGE, GREEN)[k % 3]], object)
+                fill = np.full(values.shape, pale((BLUE, ORANGE, GREEN)[k % 3]), object)
                 width = side * values.shape[1]
                 _grid(axes, (x, middle + side * len(values) / 2), values, side, fill, size=8)
                 axes.text(x + width + 0.22, middle, sign, ha="center", va="center", size=13)
@@ -158,10 +162,10 @@ def channels(images: np.ndarray, kernel: np.ndarray, bias: int) -> Figure:
         _grid(axes, (end + 0.05, middle + side * 1.3 * r / 2), result, side * 1.3,
               np.full(result.shape, PLAIN, object))  # fmt: skip
         axes.text(end + 0.05 + side * 1.3 * r / 2, middle + side * 1.3 * r / 2 + 0.08,
-                  f"sum, and bias {bias:g}", ha="center", size=8.5)  # fmt: skip
+                  f"sum, and bias {bias:g}", ha="center", size=SMALL)  # fmt: skip
         names = ("maps below", "filter", "of each map")
         for x, count, name in zip(places, (n, f, r), names, strict=True):
-            axes.text(x + side * count / 2, 0.08, name, ha="center", size=8.5)
+            axes.text(x + side * count / 2, 0.08, name, ha="center", size=SMALL)
     return figure
 
 
@@ -173,14 +177,14 @@ def pooling(maps: np.ndarray, pooled: np.ndarray) -> Figure:
     maps, pooled : array of int, shapes (n, n) and (n / 2, n / 2)
     """
     size = len(maps) // len(pooled)
-    tints = np.array([[PALE[BLUE], PALE[ORANGE]], [PALE[GREEN], ZERO]], object)
+    tints = np.array([[pale(BLUE), pale(ORANGE)], [pale(GREEN), ZERO]], object)
     few = np.indices(pooled.shape) % 2
     after = tints[few[0], few[1]]
     before = after.repeat(size, axis=0).repeat(size, axis=1)
     side = 0.45
     height = side * len(maps) + 0.15
     title = f"2.11 Max pooling: of each {size} × {size} the largest"
-    with sheet(title, height) as (figure, axes):
+    with sheet(title, height) as (figure, [axes]):
         _grid(axes, (1.1, height - 0.05), maps, side, before, size=11)
         right, middle = 1.1 + side * len(maps), height / 2
         arrow(axes, (right, middle), (right + 1.1, middle), gap=0.12)
@@ -190,7 +194,7 @@ def pooling(maps: np.ndarray, pooled: np.ndarray) -> Figure:
 
 
 def lenet(shapes: Mapping[str, tuple[int, ...]]) -> Figure:
-    """Draw the layers of LeNet-5 with their shapes: figure 2.12.
+    """Draw the layers of LeNet-5 with their shapes: figure 2.12a.
 
     Parameters
     ----------
@@ -198,13 +202,13 @@ def lenet(shapes: Mapping[str, tuple[int, ...]]) -> Figure:
         By the names of the layers, in their order: (maps, height, width), or (neurons,).
     """
     step, height = (SIZE[0] - 0.2) / len(shapes), 2.0
-    with sheet("2.12 LeNet-5", height) as (figure, axes):
+    with sheet("2.12a LeNet-5, layer by layer", height) as (figure, [axes]):
         for place, (name, shape) in enumerate(shapes.items()):
             x = 0.1 + step * (place + 0.5)
             colour = BLUE if name in ("images", "classes") else GREEN
             if "pool" in name:
                 colour = ORANGE
-            look = {"facecolor": PALE[colour], "edgecolor": colour, "linewidth": 1}
+            look = {"facecolor": pale(colour), "edgecolor": colour, "linewidth": 1}
             if len(shape) == 3:
                 side, drawn = 0.12 + 0.55 * shape[1] / 28, min(4, shape[0])
                 for k in range(drawn):
@@ -214,10 +218,10 @@ def lenet(shapes: Mapping[str, tuple[int, ...]]) -> Figure:
                 size = "×".join(map(str, shape[1:]))
                 words = f"{shape[0]} maps\n{size}" if shape[0] > 1 else f"{size}\npixels"
             else:
-                tall = 0.25 + 0.4 * np.log10(shape[0])
+                tall = 0.25 + 0.34 * np.log10(shape[0])
                 axes.add_patch(Rectangle((x - 0.08, 1.1 - tall / 2), 0.16, tall, **look))
                 words = f"{shape[0]}\nneurons"
-            axes.text(x, 0.42, words, ha="center", va="top", size=8.5)
+            axes.text(x, 0.42, words, ha="center", va="top", size=SMALL)
             axes.text(x, 1.83, name, ha="center", size=9)
     return figure
 
@@ -230,7 +234,7 @@ def shares(parts: Mapping[str, Mapping[str, int]]) -> Figure:
     parts : mapping of str to mapping of str to int
         By what is shared out: by layer, how much of it.
     """
-    title = "2.12 Where the weights are, and where the work is"
+    title = "2.12b Where the weights are, and where the work is"
     with canvas(title, "share of the whole net, per cent", "") as page:
         (axes,) = page.panels
         colours = sns.color_palette("colorblind", len(next(iter(parts.values()))))

@@ -42,6 +42,18 @@ class Images:
     names: tuple[str, ...]
 
 
+def arrays(dataset: str) -> Arrays:
+    """Return a data set as trainers read it, fetched if it is not there yet.
+
+    Raises
+    ------
+    DataError
+        If it is unknown, or none of its sources has it.
+    """
+    fetch(dataset)
+    return Arrays(dataset, data_directory())
+
+
 def load(dataset: str = "fashion-mnist", train: int = 10_000, test: int = 2_000) -> Images:
     """Return the first images of a data set, which is fetched if it is not there yet.
 
@@ -62,8 +74,7 @@ def load(dataset: str = "fashion-mnist", train: int = 10_000, test: int = 2_000)
         raise DataError(
             f"dataset: {dataset!r} has no images{nearest(dataset, CLASSES)}; allowed: {known}"
         )
-    fetch(dataset)
-    data = Arrays(dataset, data_directory())
+    data = arrays(dataset)
     wanted = {"train": (train, len(data.train_labels)), "test": (test, len(data.test_labels))}
     wrong = [
         f"{name}: {count}; allowed: 1 to {most}"
@@ -77,6 +88,32 @@ def load(dataset: str = "fashion-mnist", train: int = 10_000, test: int = 2_000)
         as_inputs(data.test_inputs[:test]).astype(float), data.test_labels[:test].astype(int),
         CLASSES[dataset],
     )  # fmt: skip
+
+
+def of_each_class(
+    images: np.ndarray, labels: np.ndarray, count: int, seed: int = 1
+) -> list[tuple[str, np.ndarray]]:
+    """Return rows for `gallery` with an image of each class, drawn at random.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width)
+    labels : array of int, shape (n,)
+        Classes, from 0 on.
+    count : int
+        Rows.
+    seed : int
+
+    Returns
+    -------
+    list of ("", array of shape (classes, height, width))
+    """
+    rng = np.random.default_rng(seed)
+    drawn = [
+        rng.choice(np.flatnonzero(labels == label), count, replace=False)
+        for label in range(labels.max() + 1)
+    ]
+    return [("", images[row]) for row in np.transpose(drawn)]
 
 
 def gallery(
@@ -112,9 +149,11 @@ def gallery(
                 axes.set(xticks=[], yticks=[])
                 axes.set_visible(False)
             for axes, image in zip(line, images, strict=False):
-                most = np.abs(image).max() or 1.0
-                look = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
-                axes.imshow(image, **look if signed else {"cmap": "gray"})
+                look = {"cmap": "gray"}
+                if signed:
+                    most = np.abs(image).max() or 1.0
+                    look = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+                axes.imshow(image, **look)
                 axes.grid(False)
                 axes.set_visible(True)
             line[0].set_ylabel(

@@ -8,7 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import seaborn as sns
 
-from labkit.course.diagrams import BLUE, GREEN, ORANGE, RED, Point, arrow, circle, sheet
+from labkit.course.diagrams import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    SMALL,
+    Point,
+    arrow,
+    circle,
+    sheet,
+)
 from labkit.figures.page import Figure, canvas
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -45,7 +55,7 @@ def neuron(
     height = 0.85 * rows
     middle, last = height / 2, 5.75
     title = "2.1 A neuron: a weighted sum, then an activation function"
-    with sheet(title, height) as (figure, axes):
+    with sheet(title, height) as (figure, [axes]):
         for row, (x, weight) in enumerate(zip([*inputs, 1], [*weights, bias], strict=True)):
             at = (0.5, height - 0.85 * (row + 0.5))
             of_bias = row == rows - 1
@@ -58,7 +68,7 @@ def neuron(
         circle(axes, (last, middle), f"a\n{float(activation(net)):.2f}", BLUE, 0.33)
         arrow(axes, (2.9, middle), (4.35, middle), gap=0.33)
         arrow(axes, (4.35, middle), (last, middle), gap=0.33)
-        axes.text(3.62, middle + 0.12, f"net\n{net:.2f}", ha="center", va="bottom", size=8.5)
+        axes.text(3.62, middle + 0.12, f"net\n{net:.2f}", ha="center", va="bottom", size=SMALL)
         below = {2.9: "weighted\nsum", 4.35: "activation\nfunction", last: "activation"}
         for x, words in below.items():
             axes.text(x, middle - 0.42, words, ha="center", va="top", size=8, color="0.35")
@@ -89,7 +99,7 @@ def bias_terms(weight: float, biases: Sequence[float]) -> Figure:
 
 
 def network(layers: Sequence[int], title: str | None = None) -> Figure:
-    """Draw a fully connected net: figure 2.3.
+    """Draw a fully connected net: figure 2.3a.
 
     Parameters
     ----------
@@ -99,13 +109,13 @@ def network(layers: Sequence[int], title: str | None = None) -> Figure:
     """
     pairs = list(zip(layers, layers[1:], strict=False))
     weights, biases = sum(a * b for a, b in pairs), sum(layers[1:])
-    title = title or f"2.3 A fully connected net: {weights:,} weights, {biases:,} biases"
+    title = title or f"2.3a A fully connected net: {weights:,} weights, {biases:,} biases"
     radius, gap = 0.2, 0.52
     height = gap * (min(max(layers), MOST_DRAWN + 1) - 0.4) + 0.75
     across = np.linspace(0.8, 5.5, len(layers))
     columns = [_column(count, x, (height + 0.5) / 2, gap)
                for x, count in zip(across, layers, strict=True)]  # fmt: skip
-    with sheet(title, height) as (figure, axes):
+    with sheet(title, height) as (figure, [axes]):
         for left, right in zip(columns, columns[1:], strict=False):
             for start in left:
                 for end in right:
@@ -129,11 +139,12 @@ def _column(count: int, x: float, middle: float, gap: float) -> list[Point]:
     return [(x, middle + gap * ((drawn - 1) / 2 - row)) for row in rows]
 
 
-def descents(error: Function, paths: Mapping[float, Sequence[float]]) -> Figure:
+def descents(title: str, error: Function, paths: Mapping[float, Sequence[float]]) -> Figure:
     """Draw the way down the curve of an error, for one learning rate or several: figure 2.4.
 
     Parameters
     ----------
+    title : str
     error : callable
         Of one parameter.
     paths : mapping of float to sequence of float
@@ -141,21 +152,25 @@ def descents(error: Function, paths: Mapping[float, Sequence[float]]) -> Figure:
     """
     reach = 1.6 * max(abs(path[0]) for path in paths.values())
     theta = np.linspace(-reach, reach, 201)
-    panels = [f"learning rate {rate:g}" for rate in paths] if len(paths) > 1 else [""]
-    (rate,) = paths if len(paths) == 1 else (None,)
-    title = "2.4 Gradient descent" + (f" with learning rate {rate:g}" if rate is not None else "")
-    with canvas(title, "parameter Θ", "error E(Θ)", panels) as page:
-        for axes, path in zip(page.panels, paths.values(), strict=True):
-            axes.plot(theta, error(theta), color="0.6")
+    curve = error(theta)
+    room = 0.06 * (curve.max() - curve.min())
+    panels = [f"learning rate {rate:g}" for rate in paths]
+    # One below the other: side by side they would be too small for a phone.
+    with sheet(title, 1.4 + 1.6 * len(paths), panels, columns=1, plots=True) as (figure, found):
+        for axes, path in zip(found, paths.values(), strict=True):
+            axes.plot(theta, curve, color="0.6")
             steps = np.asarray(path, float)
-            axes.plot(steps, error(steps), color=BLUE, marker="o", markersize=4, linewidth=0.9)
-            axes.plot(steps[0], error(steps[0]), color=ORANGE, marker="o", linestyle="none")
+            axes.plot(steps, error(steps), color=BLUE, marker="o", markersize=4, linewidth=0.9,
+                      label="each step")  # fmt: skip
+            axes.plot(steps[0], error(steps[0]), color=ORANGE, marker="o", linestyle="none",
+                      label="where it begins")  # fmt: skip
             # A way that leads up leaves the picture.
-            curve = error(theta)
-            room = 0.06 * (curve.max() - curve.min())
             axes.set(xlim=(-reach, reach), ylim=(curve.min() - room, curve.max() + room))
-        page.notes.append("Orange: where it begins. Each dot is one step further.")
-    return page.figure
+            axes.set(ylabel="error E(Θ)")
+            axes.tick_params(labelbottom=axes is found[-1])
+        found[0].legend(loc="upper center")
+        found[-1].set_xlabel("parameter Θ")
+    return figure
 
 
 def graph(values: Mapping[str, float], slopes: Mapping[str, float]) -> Figure:
@@ -169,17 +184,17 @@ def graph(values: Mapping[str, float], slopes: Mapping[str, float]) -> Figure:
         How e changes with each of them, from the way back.
     """
     values = {**values, "one": 1}
-    with sheet("2.5 A computational graph, forward and back", 4.1) as (figure, axes):
+    with sheet("2.5 A computational graph, forward and back", 4.1) as (figure, [axes]):
         for edge in EDGES:
             start, end = edge.split()
             arrow(axes, PLACES[start], PLACES[end], gap=0.36)
         for node, (x, y) in PLACES.items():
             inner = node in "cde"
             circle(axes, (x, y), f"{values[node]:g}", GREEN if inner else BLUE, 0.36, 11)
-            axes.text(x, y + 0.42, CALLED[node], ha="center", va="bottom", size=8.5)
+            axes.text(x, y + 0.42, CALLED[node], ha="center", va="bottom", size=SMALL)
             if node in slopes:
                 words = f"∂e/∂{node} = {slopes[node]:g}"
-                axes.text(x, y - 0.41, words, ha="center", va="top", color=RED, size=8.5)
+                axes.text(x, y - 0.41, words, ha="center", va="top", color=RED, size=SMALL)
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from labkit.course.sketch import COLOURS, INK, SMALL, arrow, box, neuron, sheet
+from labkit.course.diagrams import BLUE, COLOURS, INK, RED, SMALL, arrow, box, circle, sheet
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -40,14 +40,14 @@ def letter(name: str) -> NDArray[np.float64]:
 
 
 def hopfield(neurons: int = 5) -> Figure:
-    """Draw a Hopfield net: each neuron is connected with all others (figure 2.14)."""
+    """Draw a Hopfield net: each neuron is connected with all others (figure 2.14a)."""
     turns = np.pi / 2 + 2 * np.pi * np.arange(neurons) / neurons
     places = np.column_stack([2.2 * np.cos(turns), 1.5 * np.sin(turns)])
-    with sheet("2.14 A Hopfield net: all with all, none with itself") as (figure, [axes]):
+    with sheet("2.14a A Hopfield net: all with all, none with itself", 2.7) as (figure, [axes]):
         for i, begin in enumerate(places):
             for end in places[i + 1 :]:
-                arrow(axes, begin, end, arrowstyle="<|-|>", shrinkA=17, shrinkB=17, colour="0.5")
-            neuron(axes, *begin, f"$s_{i + 1}$", COLOURS[0], radius=0.34)
+                arrow(axes, begin, end, gap=0.36, colour="0.5", arrowstyle="<|-|>")
+            circle(axes, begin, f"$s_{i + 1}$", radius=0.34)
         axes.set(xlim=(-2.8, 2.8), ylim=(-1.8, 2.0))
     return figure
 
@@ -63,11 +63,11 @@ def restored(pictures: Mapping[str, ArrayLike], energies: ArrayLike) -> Figure:
         After each neuron that was asked.
     """
     panels = [*pictures, "energy"]
-    with sheet("2.14 A memory restored", panels, 2.1, plots=True) as (figure, found):
+    with sheet("2.14b A memory restored", 1.75, panels, plots=True) as (figure, found):
         for axes, picture in zip(found, pictures.values(), strict=False):
             axes.imshow(np.reshape(picture, (SIDE, SIDE)), cmap="Blues", vmin=-1, vmax=1.4)
             axes.set_axis_off()
-        found[-1].plot(energies, color=COLOURS[0])
+        found[-1].plot(energies, color=BLUE)
         found[-1].set(xlabel="neurons asked")
     return figure
 
@@ -107,12 +107,12 @@ def explore_memory(patterns: int = 10, noise: float = 0.1) -> Figure:
     counts = np.array([1, 4, 7, 10, 13, 16, 20, 25, 30])
     shares = [100 * remembered(int(count), noise) for count in counts]
     here = 100 * remembered(patterns, noise)
-    title = f"2.14 A hundred neurons, {100 * noise:g} % of them flipped"
-    with sheet(title, plots=True) as (figure, [axes]):
+    title = f"2.14c A hundred neurons, {100 * noise:g} % of them flipped"
+    with sheet(title, 2.7, plots=True) as (figure, [axes]):
         axes.plot(counts, shares, "o-", color="0.5", label="restored")
-        axes.plot(patterns, here, "D", color=COLOURS[0], markersize=8,
+        axes.plot(patterns, here, "D", color=BLUE, markersize=8,
                   label=f"{patterns} patterns: {here:.1f} %")  # fmt: skip
-        axes.axvline(13.8, color=COLOURS[3], linestyle=(0, (4, 2)),
+        axes.axvline(13.8, color=RED, linestyle=(0, (4, 2)),
                      label="Amit et al.: 0.138 per neuron")  # fmt: skip
         axes.set(xlabel="patterns stored", ylabel="neurons that are right [%]", ylim=(48, 102))
         axes.legend(loc="lower left")
@@ -123,18 +123,17 @@ def explore_memory(patterns: int = 10, noise: float = 0.1) -> Figure:
 
 
 def unrolled(steps: int = 4) -> Figure:
-    """Draw a recurrent neuron, and the same one unrolled through time (figure 2.15)."""
-    with sheet("2.15 A recurrent neuron, and the same unrolled", height=2.6) as (figure, [axes]):
+    """Draw a recurrent neuron, and the same one unrolled through time (figure 2.15a)."""
+    with sheet("2.15a A recurrent neuron, and the same unrolled", 2.25) as (figure, [axes]):
         _step(axes, 0, "$x_{(t)}$", "$a_{(t)}$")
-        arrow(axes, (0.3, 0.28), (0.3, -0.28), bend=-1.8, colour=COLOURS[3])
-        axes.text(0, -1.75, "(a)", ha="center", fontsize=SMALL)
+        arrow(axes, (0.3, 0.28), (0.3, -0.28), bend=-1.8, colour=RED)
         for t in range(steps):
             x = 2.6 + 1.7 * t
             _step(axes, x, f"$x_{{({t})}}$", f"$a_{{({t})}}$")
             if t:
-                arrow(axes, (x - 1.3, 0), (x - 0.4, 0), colour=COLOURS[3])
+                arrow(axes, (x - 1.7, 0), (x, 0), gap=0.43, colour=RED)
         arrow(axes, (2.6, -2.1), (2.6 + 1.7 * (steps - 1), -2.1))
-        axes.text(2.6 + 1.7 * (steps - 1) / 2, -1.75, "(b)  time", ha="center", fontsize=SMALL)
+        axes.text(2.6 + 1.7 * (steps - 1) / 2, -1.75, "time", ha="center", size=SMALL)
         axes.set(xlim=(-0.8, 2.6 + 1.7 * steps - 1), ylim=(-2.3, 1.75))
     return figure
 
@@ -142,15 +141,15 @@ def unrolled(steps: int = 4) -> Figure:
 def _step(axes: Axes, x: float, below: str = "", above: str = "", square: bool = False) -> None:
     """Draw a net in one step of time, with its input and its output where it has one."""
     if square:
-        box(axes, x, 0, 0.8, 0.8, "", COLOURS[0])
+        box(axes, (x, 0), 0.8, 0.8)
     else:
-        neuron(axes, x, 0, r"$\Sigma, \phi$", COLOURS[0], radius=0.4)
+        circle(axes, (x, 0), r"$\Sigma, \phi$", radius=0.4)
     if below:
         arrow(axes, (x, -1.05), (x, -0.42))
-        axes.text(x, -1.3, below, ha="center", va="center", fontsize=SMALL)
+        axes.text(x, -1.3, below, ha="center", va="center", size=SMALL)
     if above:
         arrow(axes, (x, 0.42), (x, 1.05))
-        axes.text(x, 1.3, above, ha="center", va="center", fontsize=SMALL)
+        axes.text(x, 1.3, above, ha="center", va="center", size=SMALL)
 
 
 USES = {
@@ -165,14 +164,14 @@ USES = {
 def uses() -> Figure:
     """Draw the four kinds of use of a recurrent net (figure 2.16)."""
     title = "2.16 What goes in when, and what comes out"
-    with sheet(title, list(USES), height=4.2, columns=2) as (figure, panels):
+    with sheet(title, 3.85, list(USES), columns=2) as (figure, panels):
         for axes, (inputs, outputs) in zip(panels, USES.values(), strict=True):
             for t, (given, taken) in enumerate(zip(inputs, outputs, strict=True)):
                 x = 1.7 * t
                 below, above = f"$x_{{({t})}}$" * int(given), f"$y_{{({t})}}$" * int(taken)
                 _step(axes, x, below, above, square=True)
                 if t:
-                    arrow(axes, (x - 1.3, 0), (x - 0.4, 0), colour=COLOURS[3])
+                    arrow(axes, (x - 1.7, 0), (x, 0), gap=0.43, colour=RED)
             axes.set(xlim=(-0.7, 1.7 * 3 + 0.7), ylim=(-1.6, 1.6))
     return figure
 
@@ -188,7 +187,7 @@ def fading(norms: Mapping[str, ArrayLike]) -> Figure:
     norms : mapping of str to array_like, shape (steps,)
         By the name of the line.
     """
-    with sheet("2.15 What is left of a gradient", plots=True) as (figure, [axes]):
+    with sheet("2.15b What is left of a gradient", 2.7, plots=True) as (figure, [axes]):
         for (name, values), colour, mark in zip(norms.items(), COLOURS, "os^Dv*P", strict=False):
             values = np.asarray(values)
             axes.plot(np.arange(1, 1 + len(values)), values, marker=mark, markevery=4,
@@ -279,8 +278,9 @@ def learning(
         Share of the right number among the verbs, for 0, 1, 2, … phrases in between.
     """
     panels = ["perplexity while it learns", "share of verbs that agree"]
-    with sheet("2.16 A net learns a language", panels, plots=True) as (figure, [left, other]):
-        left.plot(np.exp(losses), color=COLOURS[0], linewidth=0.8)
+    title = "2.15c A net learns a language"
+    with sheet(title, 2.7, panels, plots=True) as (figure, [left, other]):
+        left.plot(np.exp(losses), color=BLUE, linewidth=0.8)
         for (name, level), colour in zip(levels.items(), COLOURS[1:], strict=False):
             left.axhline(level, color=colour, linestyle=(0, (4, 2)), label=f"{name}: {level:.2f}")
         left.set(xlabel="updates", yscale="log")

@@ -11,14 +11,25 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from labkit.analysis import staleness
-from labkit.course.sketch import COLOURS, INK, SMALL, arrow, box, neuron, sheet
+from labkit.course.diagrams import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    INK,
+    ORANGE,
+    RED,
+    SMALL,
+    arrow,
+    box,
+    circle,
+    sheet,
+)
 from labkit.errors import LabkitError
 from labkit.runs.demands import measured
-from labkit.runs.tables import modernise
-from labkit.settings import REFERENCE, REPOSITORY
+from labkit.runs.tables import published
+from labkit.settings import REPOSITORY
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     from labkit.figures.page import Figure
@@ -41,11 +52,12 @@ def split() -> Figure:
         "(b) split by layers": lambda layer, place: int(layer >= len(NET) / 2),
         "(c) split through layers": lambda layer, place: int(place > 0),
     }
-    with sheet("2.17 Model parallelism: a net on two machines", list(cuts)) as (figure, panels):
+    title = "2.17 Model parallelism: a net on two machines"
+    with sheet(title, 2.7, list(cuts)) as (figure, panels):
         for axes, machine in zip(panels, cuts.values(), strict=True):
             messages = _net(axes, machine)
             said = f"{messages} values cross" if messages else "nothing to send"
-            axes.text(0, -0.75, said, ha="center", fontsize=SMALL)
+            axes.text(0, -0.75, said, ha="center", size=SMALL)
             axes.set(xlim=(-2, 2), ylim=(-1.1, len(NET) - 0.5))
     return figure
 
@@ -66,24 +78,24 @@ def _net(axes: Axes, machine) -> int:
                 )  # fmt: skip
     for layer, neurons in enumerate(place):
         for x, y in neurons:
-            neuron(axes, x, y, colour=COLOURS[machine(layer, x)], radius=0.22)
+            circle(axes, (x, y), colour=COLOURS[machine(layer, x)], radius=0.22)
     return len(sent)
 
 
 def data_parallel(machines: int = 3) -> Figure:
-    """Draw machines that compute gradients from data of their own (figure 2.18)."""
-    with sheet("2.18 Data parallelism: the same net everywhere, other data") as (figure, [axes]):
+    """Draw machines that compute gradients from data of their own (figure 2.18a)."""
+    title = "2.18a Data parallelism: the same net everywhere, other data"
+    with sheet(title, 2.7) as (figure, [axes]):
         middle = 2.6 * (machines - 1) / 2
-        box(axes, middle, 4.0, 2.6 * machines - 0.4, 0.7, "new weights = weights − learning rate "
-            "· mean of all gradients", COLOURS[2])  # fmt: skip
+        box(axes, (middle, 4.0), 2.6 * machines - 0.4, 0.7, "new weights = weights − learning "
+            "rate · mean of all gradients", GREEN)  # fmt: skip
         for k in range(machines):
             x = 2.6 * k
-            box(axes, x, 0, 2.0, 0.6, f"batch {k + 1}", COLOURS[1])
-            box(axes, x, 1.7, 2.0, 1.2, f"machine {k + 1}:\nthe whole net", COLOURS[0])
-            arrow(axes, (x, 0.35), (x, 1.05))
-            arrow(axes, (x - 0.6, 2.35), (x - 0.6, 3.6), "gradients", COLOURS[3])
-            arrow(axes, (x + 0.75, 3.6), (x + 0.75, 2.35), "", COLOURS[0])
-        axes.text(2.6 * (machines - 1) + 0.9, 2.95, "weights", color=COLOURS[0], fontsize=SMALL)
+            box(axes, (x, 0), 2.0, 0.6, f"batch {k + 1}", ORANGE)
+            box(axes, (x, 1.7), 2.0, 1.2, f"machine {k + 1}:\nthe whole net", BLUE)
+            arrow(axes, (x, 0.33), (x, 1.07))
+            arrow(axes, (x - 0.55, 2.33), (x - 0.55, 3.62), "gradient", colour=RED)
+            arrow(axes, (x + 0.55, 3.62), (x + 0.55, 2.33), "weights", colour=BLUE)
         axes.set(xlim=(-1.3, 2.6 * machines - 0.7), ylim=(-0.4, 4.5))
     return figure
 
@@ -106,8 +118,9 @@ def rounds(durations: NDArray[np.float64]) -> Figure:
         f"synchronous: {ends[-1]:.1f} s",
         f"asynchronous: {free[:, -1].mean():.1f} s on average",
     ]
-    title = "2.18 The same steps: who waits, and who does not"
-    with sheet(title, panels, height=2.6, plots=True) as (figure, [left, right]):
+    longer = ends[-1] / free[:, -1].mean() - 1
+    title = f"2.18b Waiting makes the same {durations.shape[1]} steps {100 * longer:.0f} % longer"
+    with sheet(title, 2.25, panels, plots=True) as (figure, [left, right]):
         for worker, times in enumerate(durations):
             _steps(left, worker, begins, times)
             _steps(right, worker, free[worker] - times, times)
@@ -136,7 +149,7 @@ def _lanes(axes: Axes, workers: int) -> None:
 
 
 def stale(learning_rate: float = 0.6, workers: int = 3) -> Figure:
-    """Draw how workers that have pulled the same weights move them one after the other (2.19).
+    """Draw how workers that have pulled the same weights move them in turn (figure 2.19a).
 
     The error is half the square of the weight, so its gradient is the weight itself. All have
     computed it at the weight -2, so that the last of them applies the stalest.
@@ -145,18 +158,18 @@ def stale(learning_rate: float = 0.6, workers: int = 3) -> Figure:
     path = pulled - learning_rate * pulled * np.arange(workers + 1)
     before, after = path[-2:]
     fresh = before - learning_rate * before
-    with sheet("2.19 A stale gradient", plots=True, height=3.2) as (figure, [axes]):
+    with sheet("2.19a A stale gradient", 2.85, plots=True) as (figure, [axes]):
         axes.plot(CURVE, CURVE**2 / 2, color="0.5", zorder=1)
-        axes.plot(path, path**2 / 2, "o", color=COLOURS[0], zorder=4)
+        axes.plot(path, path**2 / 2, "o", color=BLUE, zorder=4)
         for begin, end in zip(path, path[1:], strict=False):
             last = end == after
             arrow(axes, (begin, begin**2 / 2), (end, end**2 / 2), bend=0.25,
-                  colour=COLOURS[3] if last else COLOURS[0], shrinkA=4, shrinkB=4)  # fmt: skip
-        axes.plot(fresh, fresh**2 / 2, "s", color=COLOURS[2], zorder=5)
+                  colour=RED if last else BLUE, shrinkA=4, shrinkB=4)  # fmt: skip
+        axes.plot(fresh, fresh**2 / 2, "s", color=GREEN, zorder=5)
         _say(axes, pulled, "all pull here", (10, 8))
         _say(axes, before, f"moved meanwhile\nby {workers - 1} others", (-8, 38), ha="center")
-        _say(axes, after, "here the stale\ngradient leads", (-50, 26), COLOURS[3], ha="center")
-        _say(axes, fresh, "here a fresh\none would", (0, -26), COLOURS[2], ha="center")
+        _say(axes, after, "here the stale\ngradient leads", (-50, 26), RED, ha="center")
+        _say(axes, fresh, "here a fresh\none would", (0, -26), GREEN, ha="center")
         axes.set(xlabel="weight", ylabel="error", ylim=(-0.75, 2.9))
     return figure
 
@@ -164,7 +177,7 @@ def stale(learning_rate: float = 0.6, workers: int = 3) -> Figure:
 def _say(axes: Axes, x: float, text: str, aside, colour=INK, ha: str = "left") -> None:
     axes.annotate(
         text, (x, x**2 / 2), xytext=aside, textcoords="offset points", color=colour, ha=ha,
-        fontsize=SMALL, zorder=6, arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4},
+        size=SMALL, zorder=6, arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4},
     )  # fmt: skip
 
 
@@ -192,13 +205,6 @@ class Trace:
         return staleness(self.ends)
 
 
-def published(name: str) -> pd.DataFrame:
-    """Return a table of the published run: ``trials`` or ``steps``."""
-    import pandas as pd
-
-    return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
-
-
 def step(framework: str, batch_size: int = 128) -> Demands:
     """Return what one step of LeNet-5 demanded in the published runs with one worker.
 
@@ -207,7 +213,7 @@ def step(framework: str, batch_size: int = 128) -> Demands:
     NoDemands
         If there is no such run.
     """
-    return measured(published("trials"), framework, "lenet5", batch_size).demands
+    return measured(published(), framework, "lenet5", batch_size).demands
 
 
 def trace(framework: str, workers: int) -> Trace:
@@ -221,7 +227,7 @@ def trace(framework: str, workers: int) -> Trace:
     LabkitError
         If none was published.
     """
-    rows, steps = published("trials"), published("steps")
+    rows, steps = published(), published("steps")
     rows = rows[
         (rows.framework == framework) & (rows.workers == workers) & (rows.strategy == "async-ps")
     ].sort_values("trial")
@@ -248,15 +254,17 @@ def uneven() -> Trace:
 
 
 def timeline(run: Trace) -> Figure:
-    """Draw when two or more workers of a run computed, and how stale each gradient was (2.19).
+    """Draw when the workers of a run computed, and how stale each gradient was (figure 2.19b).
 
     A vertical line is an update; it has the colour of the worker whose gradient it applies. Drawn
     until the first worker has finished.
     """
     workers = len(run.ends)
-    title = f"2.19 Steps of {workers} workers, and the staleness of their gradients"
+    title = f"2.19b Steps of {workers} workers, and the staleness of their gradients"
     first = min(each[-1] for each in run.ends)
-    with sheet(title, height=1.5 + 0.45 * workers, plots=True) as (figure, [axes]):
+    # The lines of others pass behind the numbers.
+    around = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"}
+    with sheet(title, 1.15 + 0.45 * workers, plots=True) as (figure, [axes]):
         for worker, ends in enumerate(run.ends):
             begins = np.append(0, ends[:-1])
             _steps(axes, worker, begins, ends - begins)
@@ -266,7 +274,7 @@ def timeline(run: Trace) -> Figure:
             for begin, end, count in zip(begins[1:], ends[1:], counts[1:], strict=True):
                 if end <= first:
                     axes.text((begin + end) / 2, worker, count, ha="center", va="center",
-                              fontsize=SMALL)  # fmt: skip
+                              size=10, bbox=around, zorder=5)  # fmt: skip
         _lanes(axes, workers)
         axes.set(xlabel="time since all began [s]", xlim=(0, 1.03 * first))
     return figure
@@ -302,17 +310,17 @@ def explore_delay(learning_rate: float = 0.5, delay: int = 2) -> Figure:
     steps = 60
     verdict = "converges" if learning_rate < bound(delay) else "does not converge"
     panels = [f"delay {delay}, rate {learning_rate:g}: {verdict}", "below the line it converges"]
-    title = "2.19 Delayed gradients on a quadratic"
-    with sheet(title, panels, height=3.0, plots=True) as (figure, [left, right]):
+    title = "2.19c Delayed gradients on a quadratic"
+    with sheet(title, 2.65, panels, plots=True) as (figure, [left, right]):
         fresh, old = (delayed(learning_rate, d, steps) for d in (0, delay))
         left.plot(fresh, color="0.6", label="fresh gradients")
-        left.plot(old, color=COLOURS[0], label=f"{delay} updates old")
+        left.plot(old, color=BLUE, label=f"{delay} updates old")
         left.set(xlabel="update", ylabel="weight (best: 0)", ylim=(-2, 2), xlim=(0, steps))
         left.legend(loc="upper right")
         delays = np.arange(13)
         right.plot(delays, bound(delays), "o-", color=INK, markersize=3)
-        right.fill_between(delays, bound(delays), color=COLOURS[2], alpha=0.2, linewidth=0)
-        right.plot(delay, learning_rate, "D", color=COLOURS[0], zorder=5)
+        right.fill_between(delays, bound(delays), color=GREEN, alpha=0.2, linewidth=0)
+        right.plot(delay, learning_rate, "D", color=BLUE, zorder=5)
         right.set(xlabel="delay [updates]", ylabel="learning rate x curvature",
                   ylim=(0, 2.1), xlim=(-0.3, 12.3))  # fmt: skip
     return figure
@@ -333,7 +341,7 @@ def costs(counts: Sequence[int], seconds: dict[str, ArrayLike], computing: float
     computing : float
         Seconds that a gradient takes.
     """
-    with sheet("2.18 Seconds of communication in a step", plots=True) as (figure, [axes]):
+    with sheet("2.18c Seconds of communication in a step", 2.65, plots=True) as (figure, [axes]):
         for (name, values), colour, mark in zip(seconds.items(), COLOURS, "os^Dv", strict=False):
             axes.plot(counts, values, marker=mark, color=colour, label=name)
         axes.axhline(computing, color=INK, linestyle=(0, (4, 2)), label="computing a gradient")
@@ -356,7 +364,7 @@ def speedups(
     lines, points : dict of str to array_like, shape (len(counts),)
         Speedups by name; points have the colours of lines, in order.
     """
-    with sheet("2.18 What one server's link allows", plots=True) as (figure, [axes]):
+    with sheet("2.18d What one server's link allows", 2.65, plots=True) as (figure, [axes]):
         axes.plot(counts, counts, color="0.6", linestyle=(0, (1, 1.5)), label="ideal")
         for (name, values), colour in zip(lines.items(), COLOURS, strict=False):
             axes.plot(counts, values, color=colour, label=name)

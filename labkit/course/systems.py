@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from labkit.course.diagrams import BLUE
 from labkit.errors import LabkitError, nearest
 from labkit.figures.page import Figure, canvas
 from labkit.settings import REPOSITORY
@@ -41,7 +42,7 @@ PARTS = ("as_of", "sources", "criteria", "systems")
 UNKNOWN = "not known"
 """What is shown where no source is at hand."""
 
-ALIVE, ENDED = "#0173b2", "#949494"
+ALIVE, ENDED = BLUE, "#949494"
 
 
 class SystemsError(LabkitError):

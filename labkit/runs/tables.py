@@ -14,6 +14,7 @@ from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
 from labkit.runs.reported import unit_of
 from labkit.runs.run import Run
 from labkit.runs.sequence import since_barrier
+from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +76,13 @@ def evaluations(runs: Iterable[Run]) -> pd.DataFrame:
             for t, event in run.evaluations()
         ]
     )
+
+
+def published(name: str = "trials") -> pd.DataFrame:
+    """Return a table of the run that is published with labkit: trials, steps or evals."""
+    import pandas as pd
+
+    return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
 
 
 def modernise(table: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from lessons import is_drawn, names_of, words
 from scipy.signal import correlate2d
 
 from labkit.course import convolution, lenet
+from labkit.figures.page import title_of
 
 pytestmark = pytest.mark.unit
 
@@ -71,7 +72,7 @@ def _bias(theta, name):
 def test_one_neuron_sees_what_its_fields_add_up_to():
     figure = convolution.fields(28, [("5", 5, 1), ("2", 2, 2), ("5", 5, 1), ("2", 2, 2)])
     # 2, then 2 + 4, then twice that, then 12 + 4
-    assert figure.axes[0].get_title("left") == "2.7 One neuron sees 16 of 28 inputs in a row"
+    assert title_of(figure) == "2.7 One neuron sees 16 of 28 inputs in a row"
     marked = sum(patch.get_facecolor()[2] < 0.9 for patch in figure.axes[0].patches)
     assert marked == 1 + 2 + 6 + 12 + 16
     assert is_drawn(figure)
@@ -82,9 +83,9 @@ def test_one_neuron_sees_what_its_fields_add_up_to():
 @pytest.mark.parametrize("kernel", [1, 5])
 def test_a_sliding_window_is_drawn_with_its_means(kernel, stride, padding):
     image = np.random.default_rng(5).integers(0, 10, (6, 6))
-    figure = convolution.sliding(image, kernel, stride, padding)
+    figure = convolution.sliding("2.8a", image, kernel, stride, padding)
     size = (6 + 2 * padding - kernel) // stride + 1
-    assert f"6 × 6 become {size} × {size}" in figure.axes[0].get_title("left")
+    assert f"6 × 6 become {size} × {size}" in title_of(figure)
     first = np.pad(image, padding)[:kernel, :kernel].mean()
     assert f"{first:.1f}" in words(figure) and is_drawn(figure)
 

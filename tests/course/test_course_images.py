@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from lessons import is_drawn, words
 
-from labkit.course.images import gallery, load
+from labkit.course.images import arrays, gallery, load, of_each_class
 from labkit.errors import LabkitError
-from labkit.replicas.arrays import Arrays
-from labkit.settings import data_directory
 
 pytestmark = pytest.mark.unit
 
 
 def test_they_are_those_that_trials_read():
-    data, whole = load(train=20, test=10), Arrays("fashion-mnist", data_directory())
+    data, whole = load(train=20, test=10), arrays("fashion-mnist")
     assert data.train.shape == (20, 28, 28) and data.test.shape == (10, 28, 28)
     assert np.allclose(255 * data.train, whole.train_inputs[:20], atol=1e-3)
     assert (data.test_labels == whole.test_labels[:10]).all()
@@ -32,6 +30,17 @@ def test_they_are_those_that_trials_read():
 def test_what_there_is_not_is_said_at_once(asked, said):
     with pytest.raises(LabkitError, match=said):
         load(**asked)
+
+
+def test_each_class_has_a_column_of_its_own_images():
+    labels = np.arange(400) % 10
+    images = np.arange(400)[:, None, None] * np.ones((1, 3, 3))
+    one, same, other = (of_each_class(images, labels, 3, seed) for seed in (1, 1, 2))
+    numbers = np.array([row[:, 0, 0] for _, row in one])
+    assert (numbers % 10 == np.arange(10)).all()
+    assert len(np.unique(numbers)) == 30, "an image twice"
+    assert (numbers == [row[:, 0, 0] for _, row in same]).all()
+    assert (numbers != [row[:, 0, 0] for _, row in other]).any()
 
 
 def test_a_gallery_shows_rows_of_different_images():

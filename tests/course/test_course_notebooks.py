@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 
 import nbformat
@@ -10,10 +9,11 @@ import pytest
 
 from labkit import settings
 from labkit.book.plan import plan
+from labkit.figures import page
 
 pytestmark = pytest.mark.unit
 
-PAGES = {page.name: page.source for page in plan("laptop") if page.name[0] in "234"}
+PAGES = {one.name: one.source for one in plan("laptop") if one.name[0] in "234"}
 
 every_page = pytest.mark.parametrize("name", PAGES)
 
@@ -81,16 +81,35 @@ SHORT = {"2-1-neurons-and-training": {"train_images": 2_000, "steps": 100}}
 @pytest.mark.timeout(600)
 @every_page
 def test_its_cells_run(name, monkeypatch, tmp_path):
-    """All of them, with the solutions, as in a book; each figure is kept."""
+    """All of them, with the solutions, as in a book; each figure is kept, by its number."""
+    titles, save = {}, page.save
+
+    def note(figure, path):
+        assert path.name not in titles, f"two figures are called {path.name}"
+        titles[path.name] = page.title_of(figure)
+        return save(figure, path)
+
+    monkeypatch.setattr(page, "save", note)
     monkeypatch.setenv(settings.FIGURES, str(tmp_path))
     monkeypatch.chdir(PAGES[name].parent)
-    code = [cell for cell in cells(name) if cell.cell_type == "code"]
     space = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in code:
-            exec(compile(cell.source, f"{name}: {cell.id}", "exec"), space)
+        for cell in cells(name):
+            if cell.cell_type == "code":
+                exec(compile(cell.source, f"{name}: {cell.id}", "exec"), space)
             if has(cell, "parameters"):
                 space |= SHORT.get(name, {})
-    shown = {path.stem for path in tmp_path.glob("*.svg")}
-    drawn = sum(len(re.findall(r"\b(?:show|explore)\(", cell.source)) for cell in code)
-    assert len(shown) == drawn and os.listdir(tmp_path)
+    assert titles and {path.stem for path in tmp_path.glob("*.svg")} == titles.keys()
+    for number, title in titles.items():
+        assert title.split()[0] == number and len(title.split()) > 1
+
+
+def test_no_two_figures_of_the_book_have_the_same_name():
+    names = [
+        name
+        for each in plan("laptop")
+        for cell in nbformat.read(each.source, as_version=4).cells
+        if cell.cell_type == "code"
+        for name in re.findall(r'\bname="([^"]+)"|\bexplore\([\w.]+,\s*"([^"]+)"', cell.source)
+    ]
+    assert len(names) > 40 and len(set(names)) == len(names)
