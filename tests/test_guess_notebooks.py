@@ -1,4 +1,4 @@
-"""Notebooks of chapter 6 that measure speedups: a guess first, and all side by side at the end."""
+"""Notebooks of chapter 6 that ask for a guess first, and show all side by side at the end."""
 
 import pytest
 from made_notebooks import run
@@ -52,3 +52,19 @@ def test_the_guess_is_drawn_beside_prediction_and_measurement(name, guessed):
 def test_a_guess_of_a_wrong_length_is_refused_before_anything_is_measured(name, guessed):
     with pytest.raises(LabkitError, match=r"guess: \[1.7, 4.0\]; allowed: one for each of \[2\]"):
         guessed(name, [1.7, 4])
+
+
+SMALL = "6-1-2-cnn-batch-5"
+
+
+def test_the_end_of_a_plateau_can_be_guessed_too(guessed):
+    _, _, printed, drawn = guessed(SMALL, [9000, 900])
+    assert not drawn  # a table is enough
+    assert "Predicted from " in printed and "guess off [%]" in printed
+    assert printed.index("labkit/replicas/train_mxnet.py, Worker.__init__") < printed.index("9000")
+    assert "guess off" not in guessed(SMALL, None)[2]
+
+
+def test_a_plateau_is_guessed_for_each_number_of_workers(guessed):
+    with pytest.raises(LabkitError, match="workers, guess: these belong together"):
+        guessed(SMALL, [9000])
