@@ -193,6 +193,7 @@ def values(page):
 # --- the whole notebook, on made-up results -------------------------------------------------
 
 
+@pytest.mark.timeout(360)  # it simulates up to 50 workers, for five notebooks and both frameworks
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
     trials, found, printed = {}, {}, {}
