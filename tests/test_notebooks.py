@@ -31,6 +31,8 @@ CHAPTER_6 = [
     "6-3-summary",
 ]
 PREDICTION = "8-prediction"
+GUESSED = [PREDICTION, *(f"{n}-prediction" for n in ("6.3", "6.4a", "6.6", "6.7", "6.9"))]
+"""The figures that show a prediction beside what was measured, one for each framework."""
 COURSE = [page.name for page in plan("laptop") if page.name[0] in "234"]
 OWN_JOB = "9-your-own-job"
 NAMES = ["5-deployment", *CHAPTER_6, PREDICTION]
@@ -191,6 +193,7 @@ def values(page):
 # --- the whole notebook, on made-up results -------------------------------------------------
 
 
+@pytest.mark.timeout(360)  # it simulates up to 50 workers, for five notebooks and both frameworks
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
     trials, found, printed = {}, {}, {}
@@ -198,7 +201,7 @@ def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
         done = run(page, monkeypatch)
         trials[page.name], found[page.name], printed[page.name] = done
     shown = [number for page in found.values() for number in page]
-    own = [f"{PREDICTION}-{name}" for name in ("tensorflow", "mxnet")]
+    own = [f"{number}-{name}" for number in GUESSED for name in ("tensorflow", "mxnet")]
     assert sorted(shown) == sorted([*figures.FIGURES, *own])
     for page in found.values():
         for number, (title, _) in page.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
@@ -20,7 +21,7 @@ class ParameterError(LabkitError, ValueError):
     """Parameters that do not fit the notebook."""
 
 
-def check_parameters(*together: Sequence[str]) -> None:
+def check_parameters(*together: Sequence[str], guess: str | None = None) -> None:
     """Check the notebook's parameters: the annotated names of the cell before this one.
 
     Each value must be what its annotation says; where a list is meant, a single value is taken as
@@ -32,6 +33,9 @@ def check_parameters(*together: Sequence[str]) -> None:
     ----------
     *together : sequence of str
         Parameters whose lists belong together, item by item, and so must be equally long.
+    guess : str, optional
+        The parameter with the numbers of workers of which ``guess`` has speedups: one for each
+        that is above one, if it is not None.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def check_parameters(*together: Sequence[str]) -> None:
     ]
     for name, kind in annotations.items():
         value = notebook[name]
-        if get_origin(kind) is list and not isinstance(value, list | tuple):
+        if _means_list(kind) and not isinstance(value, list | tuple | None):
             value = [value]
         try:
             value = TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
@@ -68,8 +72,26 @@ def check_parameters(*together: Sequence[str]) -> None:
         if len(set(lengths.values())) > 1:
             found = ", ".join(f"{length} of {name}" for name, length in lengths.items())
             wrong.append(f"{', '.join(names)}: these belong together, but there are {found}")
+    if guess:
+        wrong += _misguessed(notebook["guess"], guess, notebook[guess])
     if wrong:
         raise ParameterError("these parameters do not fit:\n  " + "\n  ".join(wrong))
+
+
+def _means_list(kind: Any) -> bool:
+    return any(get_origin(each) is list for each in (kind, *get_args(kind)))
+
+
+def _misguessed(guess: Any, name: str, numbers: Any) -> Iterator[str]:
+    """Say if there are not as many guesses as numbers of workers to guess the speedup of."""
+    if not (guess and isinstance(guess, list) and isinstance(numbers, list)):
+        return
+    more = [number for number in numbers if isinstance(number, int) and number > 1]
+    if len(guess) != len(more):
+        wanted = f"one for each of {more}" if more else "None"
+        yield (
+            f"guess: {guess!r}; allowed: {wanted}, as these are speedups of the {name} above one"
+        )
 
 
 def _injected(cells: Sequence[str]) -> list[str]:
@@ -95,6 +117,10 @@ def _misfits(name: str, value: Any) -> Iterator[str]:
     values = value if isinstance(value, list) else [value]
     if not values:
         yield f"{name}: an empty list; give at least one value"
+    if name == "guess":
+        for each in values:
+            if each is not None and not 0 < each < math.inf:
+                yield f"{name}: {each!r}; allowed: numbers above 0"
     if name == "launcher":
         yield from _unknown_launchers(name, values)
     field = _field(name, Trial.model_fields)

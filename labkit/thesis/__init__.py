@@ -3,7 +3,10 @@
 import importlib
 from typing import Any
 
-_MODULES = ("claims", "deployment", "figures", "plateaus", "rates", "thresholds", "words")
+_MODULES = (
+    "claims", "deployment", "figures", "guesses", "plateaus", "rates", "thresholds", "trainers",
+    "words",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

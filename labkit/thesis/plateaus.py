@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from labkit.thesis.rates import Finding
 from labkit.thesis.thresholds import LOW
 
 WHOLE = 95
@@ -41,6 +43,53 @@ def plateaus(steps: pd.DataFrame, by: list[str], below: float = LOW) -> pd.DataF
     return low.assign(share=100 * low["updates"] / groups["updates"].max()).round().astype(int)
 
 
+def beside(
+    table: pd.DataFrame, batch_size: int, workers: Sequence[int], guess: Sequence[float] | None
+) -> Finding:
+    """Return how long the plateaus of a batch size are, beside a guess and a prediction.
+
+    Predicted is that they take as many updates as with the other batch sizes. Of so many updates
+    each worker does its share, in batches: ``updates * batch_size / workers`` images.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `plateaus` returns, by ``batch_size`` and ``workers``.
+    batch_size : int
+    workers : sequence of int
+        Those of the trials with this batch size.
+    guess : sequence of float or None
+        One for each of them, in images of each worker.
+    """
+    left = table[_left(table)]
+    sizes = left.index.get_level_values("batch_size")
+    updates = left.loc[sizes != batch_size, "updates"].mean()
+    found = pd.DataFrame(index=pd.Index(workers, name="workers"))
+    if guess:
+        found["guess"] = guess
+    found["predicted"] = [updates * batch_size / n for n in workers]
+    seen = left.loc[sizes == batch_size, "samples"].droplevel("batch_size")
+    found["measured"] = [float(seen.get(n, math.nan)) for n in workers]
+    for column in list(found)[:-1]:
+        found[f"{column} off [%]"] = 100 * (found[column] / found["measured"] - 1)
+    lost = ", ".join(map(str, found.index[found["measured"].isna()]))
+    return Finding(
+        f"After how many images of each worker does the plateau of batch {batch_size} end?",
+        found.astype(float).round(1),
+        " ".join(filter(None, [
+            "No prediction: no trial with another batch size was seen to leave a plateau."
+            if math.isnan(updates) else
+            f"Predicted from {updates:.0f} updates, the mean of the other batch size.",
+            lost and f"Not measured with {lost} (workers): no plateau, or no end of it.",
+        ])),
+    )  # fmt: skip
+
+
+def _left(table: pd.DataFrame) -> pd.Series:
+    """Return which trials had a plateau, and left it."""
+    return (table["updates"] > 0) & (table["share"] < WHOLE)
+
+
 class Said(tuple[str, ...]):
     """Some sentences, one a line."""
 
@@ -61,7 +110,7 @@ def ratios(table: pd.DataFrame) -> Said:
 
 def _ratios(table: pd.DataFrame) -> Iterator[str]:
     began = table[table["updates"] > 0]
-    left = began[began["share"] < WHOLE]
+    left = table[_left(table)]
     if len(table) > len(began):
         yield f"{len(table) - len(began)} of {len(table)} trials had no plateau at all."
     if len(began) > len(left):

@@ -59,12 +59,12 @@ class Finding:
     reading: str = ""
 
     def __repr__(self) -> str:
-        numbers = self.table.to_string(na_rep="-")
+        numbers = "" if self.table.empty else self.table.to_string(na_rep="-")
         return "\n".join(filter(None, [self.question, numbers, self.reading]))
 
     def _repr_html_(self) -> str:
         reading = f"<p>{self.reading}</p>" if self.reading else ""
-        numbers = self.table.to_html(border=0, na_rep="-")
+        numbers = "" if self.table.empty else self.table.to_html(border=0, na_rep="-")
         return f"<p><b>{self.question}</b></p>{numbers}{reading}"
 
 

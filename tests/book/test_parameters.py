@@ -19,11 +19,11 @@ launcher: str = "local"
 """
 
 
-def check(given="", together=(), parameters=PARAMETERS):
+def check(given="", together=(), parameters=PARAMETERS, more=""):
     """Check a notebook's parameters, with those that papermill was given; return all names."""
     injected = f"# Parameters\n{given}\n"
     names = {"In": ["", parameters, injected], "check_parameters": check_parameters}
-    exec(parameters + injected + f"check_parameters(*{together!r})", names)
+    exec(parameters + injected + f"check_parameters(*{together!r}, {more})", names)
     return names
 
 
@@ -87,6 +87,37 @@ def test_lists_that_belong_together_are_equally_long():
         "2 of higher_steps"
     )
     check("higher_workers = 2\nhigher_steps = 9", together=[["higher_workers", "higher_steps"]])
+
+
+GUESS = PARAMETERS + "from typing import Optional\nguess: Optional[list[float]] = None\n"
+
+
+def test_a_guess_is_one_speedup_for_each_number_of_workers_above_one():
+    how = {"parameters": GUESS, "more": 'guess="workers"'}
+    assert check(**how)["guess"] is None
+    assert check("guess = 1.9", **how)["guess"] == [1.9]
+    assert check("workers = [5, 1, 10]\nguess = [4, 7.5]", **how)["guess"] == [4.0, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "workers = [1, 5, 10]\nguess = [4]",
+            "guess: [4.0]; allowed: one for each of [5, 10], as these are speedups of the workers "
+            "above one",
+        ),
+        ("guess = [1, 1.9]", "guess: [1.0, 1.9]; allowed: one for each of [2], as these are"),
+        ("workers = 1\nguess = [1]", "guess: [1.0]; allowed: None, as these are speedups of"),
+        ("guess = []", "guess: an empty list; give at least one value"),
+        ("guess = [-2]", "guess: -2.0; allowed: numbers above 0"),
+        ("guess = float('nan')", "guess: nan; allowed: numbers above 0"),
+        ("guess = 'two'", "guess: 'two'; allowed: a valid number"),
+    ],
+)
+def test_a_guess_that_does_not_fit_is_refused(given, said):
+    (line,) = refused(given, parameters=GUESS, more='guess="workers"')
+    assert line.startswith(said)
 
 
 def test_parameter_errors_are_labkits():
