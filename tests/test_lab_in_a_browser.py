@@ -57,7 +57,7 @@ def choose(browser, menu, entry):
 
 
 def errors_of_cells(browser):
-    kind = "[data-mime-type=\"application/vnd.jupyter.error\"]"
+    kind = '[data-mime-type="application/vnd.jupyter.error"]'
     return browser.evaluate(f"[...{PANEL}.querySelectorAll('{kind}')].map((e) => e.innerText)")
 
 
