@@ -73,9 +73,10 @@ class Lab:
         self.process.wait()
         return left
 
-    def address(self, path=""):
-        """Return where a browser finds it, or a notebook of the repository in it."""
-        page = f"lab/tree/{path}" if path else ""
+    def address(self, path=None):
+        """Return where a browser finds it; with a path, that notebook alone is open in it."""
+        # what has been open is remembered by workspace
+        page = f"lab/workspaces/{path.stem}/tree/{path}" if path else ""
         return f"{self.server['url']}{page}?token={self.server['token']}"
 
     def contents(self, path):
