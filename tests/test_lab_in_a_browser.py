@@ -7,6 +7,7 @@ import nbformat
 import pytest
 from browser import Browser
 from lab import Lab
+from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 from processes import REPOSITORY, eventually
 
@@ -71,7 +72,7 @@ def test_the_start_page_is_what_opens(browser, lab):
 
 def test_run_all_shows_progress_and_then_figures(browser, lab, own):
     (page,) = (page for page in plan("smoke") if page.name == "6-1-2-cnn-batch-5")
-    notebook = nbformat.read(NOTEBOOKS / f"{page.name}.ipynb", as_version=4)
+    notebook = load_notebook_node(str(NOTEBOOKS / f"{page.name}.ipynb"))
     copy = own / "sweep.ipynb"
     nbformat.write(parameterize_notebook(notebook, page.parameters), copy)
     figures = sum(cell.source.startswith("show(") for cell in notebook.cells)
