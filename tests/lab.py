@@ -24,10 +24,13 @@ class Lab:
     def __init__(self, directory):
         self.directory = directory
         config = directory / "config"
-        config.mkdir()
+        notebooks = config / "lab" / "user-settings" / "@jupyterlab" / "notebook-extension"
+        notebooks.mkdir(parents=True)
         (config / "jupyter_server_config.json").write_text(
             json.dumps({"ServerApp": {"open_browser": False, "allow_root": True}})
         )
+        # else cells out of sight leave the page, and a test that looks for them finds nothing
+        (notebooks / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
 
     def __enter__(self):
         environment = os.environ | {
