@@ -22,6 +22,9 @@ from labkit.replicas import cgroups
 from labkit.replicas.cores import count, usable
 
 IMPORT_SECONDS = 120
+WIDEST = 99
+"""Columns of a line of advice, however wide the terminal."""
+
 _GB = 1e9
 _FRAMEWORKS_GB = 1.5  # the warm processes of both frameworks, and a notebook's kernel
 _WORKER_GB = 0.5  # the largest seen: a TensorFlow worker of 430 MB, an MXNet one of 455 MB
@@ -74,10 +77,11 @@ def examine() -> list[Check]:
         return [*machine, *rest, *(check.result() for check in imports)]
 
 
-def render(checks: list[Check]) -> str:
+def render(checks: list[Check], columns: int = WIDEST) -> str:
     """Return the checks as text: a mark, the name, what was found, and advice beneath.
 
-    The marks are ``ok``, ``--`` (it works within limits) and ``!!`` (labkit needs it).
+    The marks are ``ok``, ``--`` (it works within limits) and ``!!`` (labkit needs it). Advice has
+    so many columns, and never more than `WIDEST`.
     """
     width = max(len(check.name) for check in checks)
     indent = " " * (width + 6)
@@ -86,7 +90,7 @@ def render(checks: list[Check]) -> str:
         lines.append(f"{_MARKS[check.ok]}  {check.name:{width}}  {check.found}")
         lines += textwrap.wrap(
             check.advice,
-            width=99,
+            width=min(columns, WIDEST),
             initial_indent=indent,
             subsequent_indent=indent,
             break_long_words=False,

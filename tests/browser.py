@@ -103,6 +103,29 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def wait(self, expression, seconds=60):
+        """Return the value of an expression as soon as it is neither empty nor false."""
+        found = []
+        eventually(lambda: found.append(self.evaluate(expression)) or found[-1], seconds)
+        return found[-1]
+
+    def click(self, element):
+        """Click on what an expression finds, as soon as it is there, as a mouse does."""
+        x, y = self.wait(f"""(() => {{
+            const element = {element};
+            element?.scrollIntoView({{block: "nearest"}});
+            const box = element?.getBoundingClientRect();
+            return box?.width && [box.x + box.width / 2, box.y + box.height / 2];
+        }})()""")
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, clickCount=1,
+                      button="none" if kind == "mouseMoved" else "left")  # fmt: skip
+
+    def press(self, key, code=0):
+        """Press a key that writes nothing: ``ArrowRight``, say, and its old code."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
     def of(self, method):
         """Return what the browser has said of one kind since the page was opened."""
         return [event["params"] for event in self.events if event.get("method") == method]

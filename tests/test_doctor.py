@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from made_cgroups import Hierarchies, limit
 
 from labkit import doctor
+from labkit.cli import main
 from labkit.doctor import Check
 from labkit.replicas import cgroups
 
@@ -168,6 +170,14 @@ def test_rendering_aligns_and_marks():
     assert do == " " * 12 + "Do this." and verdict.endswith("mid.")
     assert max(map(len, text.splitlines())) <= 99
     assert "mid" not in doctor.render([Check("a", True, "one")])
+
+
+@pytest.mark.parametrize(("terminal", "widest"), [("80", 80), ("300", doctor.WIDEST)])
+def test_advice_fits_the_terminal(terminal, widest, monkeypatch):
+    monkeypatch.setenv("COLUMNS", terminal)
+    monkeypatch.setattr(doctor, "examine", lambda: [Check("a", None, "one", "word " * 60)])
+    lines = CliRunner().invoke(main, ["doctor"]).output.splitlines()
+    assert widest - len("word ") < max(map(len, lines)) <= widest
 
 
 def test_no_cluster_is_no_fault(monkeypatch):

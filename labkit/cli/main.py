@@ -46,6 +46,9 @@ COMMANDS = {
 }
 """Which file each subcommand is in."""
 
+GO_ON = ("data", "reproduce", "run")
+"""Those that keep what has finished: typed again, they do the rest."""
+
 
 class Group(click.Group):
     """Imports a subcommand's file when it is needed, and prints labkit's own errors as a message.
@@ -72,12 +75,11 @@ class Group(click.Group):
                 if isinstance(error, OSError) and not came:  # else of a terminal that was closed
                     raise
                 how = f"ended by {came[0].name}" if came else "interrupted"
+                said = f"\nlabkit: {how}; everything started has been ended"
+                if ctx.invoked_subcommand in GO_ON:
+                    said += ", what had finished is kept, and the same command goes on from there"
                 with contextlib.suppress(OSError):
-                    click.echo(
-                        f"\nlabkit: {how}; everything started has been ended, what had finished "
-                        "is kept, and the same command goes on from there.",
-                        err=True,
-                    )
+                    click.echo(f"{said}.", err=True)
                 ctx.exit(128 + (came[0] if came else signal.SIGINT))
 
     def _invoke(self, ctx: click.Context) -> Any:

@@ -10,6 +10,7 @@ import click
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import quiet_option
+from labkit.cli.table import terminal_width
 from labkit.datasets import DATASETS, fetch, verify
 from labkit.settings import data_directory
 
@@ -32,7 +33,7 @@ def doctor(file_format: str) -> None:
     elif file_format == "json":
         click.echo(as_json(rows), nl=False)
     else:
-        click.echo(doctor.render(checks))
+        click.echo(doctor.render(checks, terminal_width() or doctor.WIDEST))
     if any(check.ok is False for check in checks):
         raise click.exceptions.Exit(1)
 

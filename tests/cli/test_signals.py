@@ -11,7 +11,7 @@ import psutil
 import pytest
 from processes import REPOSITORY
 
-from labkit import campaign
+from labkit import campaign, doctor
 from labkit.cli import signals
 from labkit.settings import OUTPUTS
 
@@ -49,6 +49,14 @@ def test_the_exit_code_tells_which(number, code, labkit, monkeypatch):
     (line,) = filter(None, done.stderr.splitlines())
     assert line.startswith(f"labkit: {how}; everything started has been ended, what had finished")
     assert [signal.getsignal(each) for each in signals.NUMBERS] == before
+
+
+@pytest.mark.unit
+def test_what_keeps_nothing_says_so_of_nothing(labkit, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda: os.kill(os.getpid(), signal.SIGINT))
+    done = labkit("doctor")
+    assert done.exit_code == 130
+    assert done.stderr.strip() == "labkit: interrupted; everything started has been ended."
 
 
 @pytest.mark.unit

@@ -1,0 +1,119 @@
+"""JupyterLab as `make lab` opens it, in a real browser: a sweep runs, and a slider acts."""
+
+import os
+import shutil
+
+import nbformat
+import pytest
+from browser import Browser
+from lab import Lab
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
+from processes import REPOSITORY, eventually
+
+from labkit.book.plan import plan
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+
+NOTEBOOKS = REPOSITORY / "notebooks"
+
+PANEL = "document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden)')"
+"""The notebook in front."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, warm):
+    with Lab(tmp_path_factory.mktemp("lab")) as started:
+        yield started
+
+
+@pytest.fixture
+def browser(tmp_path):
+    with Browser(tmp_path / "browser") as opened:
+        yield opened
+
+
+@pytest.fixture
+def own():
+    """Return a folder for copies of notebooks, where one's own are kept."""
+    folder = NOTEBOOKS / "my" / f"test-{os.getpid()}"
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def open_notebook(browser, lab, path):
+    """Open a notebook alone in JupyterLab, and wait until it has a kernel."""
+    browser.open(lab.address(path.relative_to(REPOSITORY)))
+    browser.wait(f"{PANEL}?.innerText.includes('Python 3 (ipykernel)')")
+    browser.wait("document.body.innerText.includes('| Idle')")
+
+
+def choose(browser, menu, entry):
+    """Click on an entry of one of JupyterLab's menus."""
+    for kind, said in (("MenuBar", menu), ("Menu", entry)):
+        found = f"[...document.querySelectorAll('.lm-{kind}-item')]"
+        browser.click(f"{found}.find((e) => e.innerText.trim().startsWith({said!r}))")
+
+
+def errors_of_cells(browser):
+    """Return the tracebacks that the notebook shows."""
+    return browser.evaluate(f"""
+        [...{PANEL}.querySelectorAll('.jp-OutputArea-output')].map((e) => e.innerText)
+            .filter((text) => text.includes('Traceback (most recent call last)'))
+    """)
+
+
+def test_the_start_page_is_what_opens(browser, lab):
+    browser.open(lab.address())
+    browser.wait(f"{PANEL}?.querySelector('h1')?.innerText.startsWith('Start here')")
+    assert not browser.errors()
+
+
+def test_run_all_shows_progress_and_then_figures(browser, lab, own):
+    (page,) = (page for page in plan("smoke") if page.name == "6-1-2-cnn-batch-5")
+    notebook = load_notebook_node(str(NOTEBOOKS / f"{page.name}.ipynb"))
+    copy = own / "sweep.ipynb"
+    nbformat.write(parameterize_notebook(notebook, page.parameters), copy)
+    figures = sum(cell.source.startswith("show(") for cell in notebook.cells)
+
+    open_notebook(browser, lab, copy)
+    browser.evaluate("""{
+        window.bars = new Set();
+        new MutationObserver(() => {
+            document.querySelectorAll(".jp-Notebook progress").forEach((e) => bars.add(e.value));
+        }).observe(document.body, {childList: true, subtree: true});
+    }""")
+    choose(browser, "Run", "Run All Cells")
+    images = f"{PANEL}.querySelectorAll('.jp-OutputArea-output img').length"
+
+    def ended():
+        assert not errors_of_cells(browser)
+        return browser.evaluate(images) == figures
+
+    eventually(ended, 600)
+    assert browser.evaluate("bars.size") > 0
+    assert browser.evaluate(f"{PANEL}.querySelector('progress') === null")
+    assert "3 trials: 3 run" in browser.evaluate(f"{PANEL}.innerText")
+
+
+def test_a_slider_redraws_its_figure(browser, lab, own):
+    notebook = nbformat.read(NOTEBOOKS / "2-1-neurons-and-training.ipynb", as_version=4)
+    first = next(n for n, cell in enumerate(notebook.cells) if "explore(" in cell.source
+                 and cell.cell_type == "code" and "import" not in cell.source)  # fmt: skip
+    notebook.cells = notebook.cells[: first + 1]
+    copy = own / "explorer.ipynb"
+    nbformat.write(notebook, copy)
+
+    open_notebook(browser, lab, copy)
+    choose(browser, "Run", "Run All Cells")
+    slider = f"{PANEL}.querySelector('.widget-slider .noUi-handle')"
+    image = f"{PANEL}.querySelector('.widget-output img')"
+    value = f"{PANEL}.querySelector('.widget-readout').innerText"
+    before = browser.wait(f"{image}?.src", 300)
+    assert browser.evaluate(value) == "0.45"
+    browser.evaluate(f"{slider}.focus()")
+    browser.press("ArrowRight", 39)
+    browser.wait(f"{image}?.src && {image}.src !== {before!r}")
+    assert browser.evaluate(value) == "0.49"
+    assert not errors_of_cells(browser)
