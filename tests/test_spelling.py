@@ -34,6 +34,7 @@ MARKDOWN = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
 # What holds a digit, an underscore or a dot within is a name of something, not a word.
 WORD = re.compile(r"(?<![\w.])[^\W\d_]{2,}(?:['’][^\W\d_]+)*(?!\w|\.\w)")
 
+SECOND_COLUMN = re.compile(r"(?<=\|)[^|\n]*\|(?=[^|\n]*\|$)", re.MULTILINE)
 CODE_OF_NUMPY_STYLE = re.compile(r"^.+ : .+$|^.+\n(?=    )", re.MULTILINE)
 
 
@@ -69,7 +70,10 @@ def suggestion(word):
 def documents():
     """Yield the name and the text of what is written in Markdown."""
     for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]:
-        yield path.relative_to(REPOSITORY), path.read_text()
+        text = path.read_text()
+        if path.stem == "glossary":
+            text = SECOND_COLUMN.sub("", text)  # which is German
+        yield path.relative_to(REPOSITORY), text
     for path in TEMPLATES.rglob("*.md.j2"):
         text = re.sub(r"{[{%#].*?[}%#]}", "", path.read_text(), flags=re.DOTALL)
         yield path.relative_to(REPOSITORY), text

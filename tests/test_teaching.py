@@ -26,7 +26,7 @@ def scaling():
 
 def test_the_ranges_are_those_of_the_published_run():
     rows = re.findall(
-        r"^\| (lenet5|lstm) \| (\d+) \| ([\d.]+) to ([\d.]+) \| ([\d.]+) to ([\d.]+) \|$",
+        r"^\| `(lenet5|lstm)` \| (\d+) \| ([\d.]+) to ([\d.]+) \| ([\d.]+) to ([\d.]+) \|$",
         PAGE, re.MULTILINE,
     )  # fmt: skip
     assert len(rows) == 5
