@@ -20,6 +20,7 @@ from labkit.thesis import figures
 
 pytestmark = pytest.mark.unit
 
+OPENING = "6-0-experiments"
 CHAPTER_6 = [
     "6-1-1-cnn-learning-rate",
     "6-1-2-cnn-batch-5",
@@ -44,7 +45,7 @@ MOST_COLUMNS = 79
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 START = "start"
-ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE, OWN_JOB))]
+ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE, OPENING, OWN_JOB))]
 
 
 def code(notebook, but_parameters=True):
@@ -78,7 +79,7 @@ def any_notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
-    every = [*COURSE, *NAMES, OWN_JOB]
+    every = [*COURSE, NAMES[0], OPENING, *NAMES[1:], OWN_JOB]
     assert [page.name for page in plan("laptop")] == every
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*every, START]
 

@@ -92,10 +92,11 @@ def _figures(notebook: NotebookNode) -> list[dict[str, Any]]:
 
 def _render(page: Page, notebook: NotebookNode) -> str:
     """Return an executed notebook as one HTML page that needs nothing else."""
-    from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
 
-    exporter = HTMLExporter(template_name="basic", template_file=str(TEMPLATES / "cells.html.j2"))
+    from labkit.book.equations import Exporter
+
+    exporter = Exporter(template_name="basic", template_file=str(TEMPLATES / "cells.html.j2"))
     body, _ = exporter.from_notebook_node(notebook)
     return _template("notebook.html.j2").render(
         title=page.title,

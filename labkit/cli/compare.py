@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options, values_of
-from labkit.cli.table import MARKS, rows_of
+from labkit.cli.table import MARKS, fitted, is_said, rows_of, terminal_width
 from labkit.errors import LabkitError
 
 if TYPE_CHECKING:
@@ -125,11 +125,20 @@ def _lines(found: Comparison) -> Iterator[str]:
     """Yield a comparison to look at: settings that both have, how many only one has, the whole."""
     import pandas as pd
 
+    from labkit.runs.selection import in_word
+
     yield f"{found.before} -> {found.after}"
     both = [row for row in found.settings if not row.reason.startswith(ONLY)]
     if both:
+        same = {}
+        for name, value in both[0].setting.items() if len(both) > 1 else ():
+            if {in_word(row.setting.get(name)) for row in both} == {in_word(value)}:
+                same[name] = in_word(value)
+        said = [f"{name} {word}" for name, word in same.items() if is_said(name, word)]
+        if said:
+            yield fitted(f"In all settings: {', '.join(said)}", terminal_width())
         yield ""
-        yield from rows_of(pd.DataFrame([_row(row) for row in both]))
+        yield from rows_of(pd.DataFrame([_row(row, same) for row in both]))
     if any(row.oversubscribed for row in both):
         yield f"* {MARKS['*']}"
     for name in (found.before, found.after):
@@ -141,13 +150,15 @@ def _lines(found: Comparison) -> Iterator[str]:
         for name, (before, after) in found.differences.items():
             yield f"{name}: {before} -> {after}"
     yield ""
-    yield found.note
+    yield fitted(found.note, terminal_width())
 
 
-def _row(row: Compared) -> dict[str, str]:
+def _row(row: Compared, same: Mapping[str, Any]) -> dict[str, str]:
+    """Return a line of the table, of a setting without the values that all have in common."""
     ratio = "-" if row.reason else f"{row.ratio:.3f}"
+    own = {name: value for name, value in row.setting.items() if name not in same}
     return {
-        "setting": f"{row}{'*' * row.oversubscribed}",
+        "setting": f"{replace(row, setting=own)}{'*' * row.oversubscribed}",
         "repeats": "{} -> {}".format(*row.repeats),
         "ratio": ratio,
         "interval": "-" if row.reason else f"{row.low:.3f} to {row.high:.3f}",

@@ -11,6 +11,7 @@ import click
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
+from labkit.cli.table import fitted, terminal_width
 from labkit.errors import LabkitError
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
@@ -128,7 +129,7 @@ def predict(
         click.echo(as_json(rows), nl=False)
     else:
         _print(rows, [forecast.speedup for forecast in found.forecasts])
-        click.echo(found.note)
+        click.echo(fitted(found.note, terminal_width()))
     if efficiency is not None:
         most = found.worth(efficiency)
         click.echo(f"speedup at least {efficiency:g} per worker: up to {most} workers", err=True)

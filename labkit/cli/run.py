@@ -113,7 +113,8 @@ def run(
         if file_format != "table":
             click.echo(of_frame(planned.table, file_format), nl=False)
             return
-        click.echo("\n".join([*rows_of(planned.short), "", planned.note, *planned.remarks]))
+        rows = rows_of(planned.short, terminal_width())
+        click.echo("\n".join([*rows, "", planned.note, *planned.remarks]))
         return
     store = Store(launcher=launcher)
     known = {} if force else store.look_up(sweep)

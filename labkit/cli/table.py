@@ -44,6 +44,11 @@ def terminal_width() -> int | None:
     return None
 
 
+def fitted(line: str, width: int | None) -> str:
+    """Return a line broken into such as have so many columns; as it is where nobody looks."""
+    return textwrap.fill(line, width) if width and len(line) > width else line
+
+
 def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -> str:
     """Return a table to look at.
 
@@ -74,7 +79,7 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
             key.append(column)
     table = table.sort_values(varying, kind="stable") if name == "trials" and varying else table
     values = {field: in_word(table[field].iloc[0]) for field in same}
-    said = [f"{field} {value}" for field, value in values.items() if _is_said(field, value)]
+    said = [f"{field} {value}" for field, value in values.items() if is_said(field, value)]
     lines = [f"In all trials: {', '.join(said)}"] if said else []
     shown = [_Column.of(table[name]) for name in (*varying, *found)]
     left_out = []
@@ -92,15 +97,26 @@ def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -
         if any(mark in cell for cell in rates)
     ]
     if left_out:
-        lines.append(f"No room for {', '.join(left_out)}; --format csv has every column.")
-    if width:
-        lines = [textwrap.fill(line, width) if len(line) > width else line for line in lines]
-    return "\n".join(lines)
+        lines.append(_no_room(left_out))
+    return "\n".join(fitted(line, width) for line in lines)
 
 
-def rows_of(table: pd.DataFrame) -> list[str]:
-    """Return the lines of any table: a heading, then a line per row."""
-    return _rows([_Column.of(table[name]) for name in table])
+def rows_of(table: pd.DataFrame, width: int | None = None) -> list[str]:
+    """Return the lines of any table: a heading, then a line per row.
+
+    Parameters
+    ----------
+    table : DataFrame
+    width : int, optional
+        Columns that its lines may have. What finds no room, from the right on, is named below.
+    """
+    columns, left_out = [_Column.of(table[name]) for name in table], []
+    if width and _wide(columns) > width:
+        columns = [column.broken() for column in columns]
+    while width and len(columns) > 1 and _wide(columns) > width:
+        left_out.insert(0, columns.pop().name)
+    lines = _rows(columns)
+    return [*lines, fitted(_no_room(left_out), width)] if left_out else lines
 
 
 def _tells(values: pd.Series) -> bool:
@@ -122,13 +138,17 @@ def _rate(row: dict[str, Any]) -> str:
     return rate + mark
 
 
+def _no_room(columns: list[str]) -> str:
+    return f"No room for {', '.join(columns)}; --format csv has every column."
+
+
 def _rank(column: str, found: list[str]) -> int:
     """Return how soon a column is left out where there is too little room."""
     first = [*ALWAYS, "seed", *found, *ORIGIN, "trial", "initializer"]
     return first.index(column) if column in first else len(first)
 
 
-def _is_said(field: str, value: str) -> bool:
+def is_said(field: str, value: str) -> bool:
     """Return whether a value that all trials have in common is worth saying."""
     from labkit.runs.selection import UNSET
 

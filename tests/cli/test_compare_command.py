@@ -26,7 +26,8 @@ def mine(tmp_path, monkeypatch):
 def test_a_table_to_look_at(labkit, mine):
     shown = labkit("compare", mine("a.csv"), mine("b.csv", 0.8))
     assert shown.exit_code == 0
-    first, _, heading, one, two, _, last = shown.stdout.splitlines()
+    first, _, heading, one, two, _, *last = shown.stdout.splitlines()
+    last = " ".join(last)  # as wide as the terminal is
     assert first == "a.csv -> b.csv"
     assert heading.split() == ["setting", "repeats", "ratio", "interval", "verdict"]
     assert one.startswith("workers 1  3 -> 3   0.800") and one.endswith("slower")
@@ -116,3 +117,15 @@ def test_bad_words(labkit, mine, words, status, said):
     assert refused.exit_code == status
     assert said in refused.stderr
     assert "Traceback" not in refused.output
+
+
+def test_what_all_settings_have_in_common_is_said_once(labkit):
+    words = ("--by", "framework", "--workers", "1", "--model", "lenet5", "--strategy", "async-ps")
+    shown = labkit("compare", "reference", *words)
+    lines = shown.stdout.splitlines()
+    (said,) = (line for line in lines if line.startswith("In all settings: "))
+    assert "workers 1" in said and "default" not in said
+    begin = next(i for i, line in enumerate(lines) if line.startswith("setting "))
+    rows = lines[begin + 1 : lines.index("", begin)]
+    assert any(row.startswith("batch_size 128") for row in rows)
+    assert not any("workers" in row or "eval_samples" in row for row in rows)

@@ -146,6 +146,18 @@ def test_a_dry_run_says_what_would_be_run_and_starts_and_writes_nothing(labkit, 
 
 @pytest.mark.unit
 @pytest.mark.usefixtures("kept")
+def test_a_plan_fits_the_terminal(labkit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    words = shlex.split(f"{SETTING} --workers 1-2 --repeats 2 --dry-run")
+    *rows, left_out, _, note = labkit("run", *words).stdout.splitlines()
+    assert max(map(len, [*rows, left_out])) <= 60
+    assert rows[-1].split()[:3] == ["2", "0", "2"]
+    assert left_out.startswith("No room for ") and "estimated_from; " in left_out + "; "
+    assert note.startswith("4 trials: ")
+
+
+@pytest.mark.unit
+@pytest.mark.usefixtures("kept")
 def test_what_was_run_for_programs(labkit):
     for repeats in ("1", "2"):  # a trial and a sweep alike; of two one has yet to be run
         words = shlex.split(f"{SETTING} --workers 1 --repeats {repeats}")
