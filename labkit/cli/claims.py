@@ -12,7 +12,7 @@ from labkit.cli.formats import as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
-from labkit.cli.table import terminal_width
+from labkit.cli.terminal import terminal_width
 
 if TYPE_CHECKING:
     from labkit.thesis.claims import Verdict, Verdicts

@@ -14,7 +14,8 @@ from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options, values_of
-from labkit.cli.table import MARKS, fitted, is_said, rows_of, terminal_width
+from labkit.cli.table import MARKS, is_said, rows_of
+from labkit.cli.terminal import fitted, terminal_width
 from labkit.errors import LabkitError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
-from labkit.cli.table import short, terminal_width
+from labkit.cli.table import short
+from labkit.cli.terminal import terminal_width
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
 

@@ -11,7 +11,7 @@ import click
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.table import fitted, terminal_width
+from labkit.cli.terminal import fitted, terminal_width
 from labkit.errors import LabkitError
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")

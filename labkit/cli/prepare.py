@@ -10,7 +10,7 @@ import click
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import quiet_option
-from labkit.cli.table import terminal_width
+from labkit.cli.terminal import terminal_width
 from labkit.datasets import DATASETS, fetch, verify
 from labkit.settings import data_directory
 

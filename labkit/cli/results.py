@@ -15,7 +15,8 @@ from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options
-from labkit.cli.table import short, terminal_width
+from labkit.cli.table import short
+from labkit.cli.terminal import terminal_width
 from labkit.errors import LabkitError
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from labkit.cli.options import (
     quiet_option,
     sweep_options,
 )
-from labkit.cli.table import rows_of, short, terminal_width
+from labkit.cli.table import rows_of, short
+from labkit.cli.terminal import terminal_width
 from labkit.trials import Sweep
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from labkit.cli.terminal import fitted
 from labkit.trials import FIELDS, Trial
 
 if TYPE_CHECKING:
@@ -35,18 +32,6 @@ ORIGIN = ("host", "versions", "code", "revision", "launcher", "started")
 """What may tell two runs of the same values apart."""
 
 GAP = "  "
-
-
-def terminal_width() -> int | None:
-    """Return the columns of the terminal that is written to; None if it is none."""
-    if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return shutil.get_terminal_size().columns
-    return None
-
-
-def fitted(line: str, width: int | None) -> str:
-    """Return a line broken into such as have so many columns; as it is where nobody looks."""
-    return textwrap.fill(line, width) if width and len(line) > width else line
 
 
 def short(table: pd.DataFrame, name: str = "trials", width: int | None = None) -> str:
