@@ -46,6 +46,7 @@ def trials(
                 "epochs": None,
                 "steps": 200,
                 "seed": seed,
+                "optimizer": "sgd",
                 "initializer": initializer,
                 "clip_norm": None,
                 "loss_over_time": "default",

@@ -69,7 +69,8 @@ examples:
 @format_option
 @click.option("--framework", help="Without MINE.CSV: from runs of this framework with one worker,")
 @click.option("--model", help="of this model,")
-@click.option("--batch-size", type=int, help="with this batch size.")
+@click.option("--batch-size", type=int, help="with this batch size")
+@click.option("--optimizer", default="sgd", show_default=True, help="and this optimizer.")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @click.option(
     "--launcher", default="local", show_default=True, metavar="local|kubernetes",
@@ -166,6 +167,7 @@ def _simulated(
     table = Source(options["reference"], check_launcher(options["launcher"])).table
     asked = {name: options[name] for name in SYSTEM if options[name] is not None}
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
+    same["optimizer"] = options["optimizer"]
     found = measured(table, options["framework"], options["model"], options["batch_size"], **same)
     return what_if(found, workers or [*doubled, most], level, **asked)
 

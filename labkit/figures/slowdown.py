@@ -34,7 +34,7 @@ SLOWDOWNS = (1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 28.0, 40.0)
 
 TICKS = (1, 2, 5, 10, 20, 40, 100)
 
-SETTING = ["model", "framework", "batch_size", "strategy"]
+SETTING = ["model", "framework", "batch_size", "optimizer", "strategy"]
 """What is one panel."""
 
 

@@ -89,6 +89,7 @@ NUMBERS: dict[str, dict[Any, int]] = {
     "model": {"lenet5": 0, "lstm": 1},
     "dataset": {"fashion-mnist": 0, "ptb": 0, "mnist": 1},
     "strategy": {"async-ps": 0, "single": 1, "sync-ps": 2},
+    "optimizer": {"sgd": 0, "adagrad": 1},
     "initializer": {"default": 0, "xavier": 1, "uniform": 2},
     "loss_over_time": {"default": 0, "mean": 1, "sum": 2},
     "clip_norm": {None: 0},
@@ -100,6 +101,7 @@ NUMBERS: dict[str, dict[Any, int]] = {
 
 DOTS = {
     ("initializer", "uniform"): 1,
+    ("optimizer", "adagrad"): 1,
     ("strategy", "single"): 2,
     ("strategy", "sync-ps"): 1,
     ("loss_over_time", "sum"): 2,

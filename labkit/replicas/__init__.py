@@ -14,7 +14,7 @@ SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.
 
 SCRIPTED = (
     "events.py", "account.py", "arguments.py", "environments.py", "forkserver.py", "function.py",
-    "meeting.py", "old_numpy.py", "rates.py", "../report.py",
+    "meeting.py", "old_numpy.py", "rates.py", "rendezvous.py", "../report.py",
 )  # fmt: skip
 """What starts a script, and makes events of what it says."""
 

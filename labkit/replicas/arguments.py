@@ -9,6 +9,9 @@ from typing import List, Optional, Sequence
 STRATEGIES = ("single", "async-ps", "sync-ps")
 """What both trainers here can do."""
 
+OPTIMIZERS = ("sgd", "adagrad")
+"""How they can have gradients applied."""
+
 
 def parse(
     argv: Optional[List[str]] = None, strategies: Sequence[str] = STRATEGIES
@@ -60,6 +63,9 @@ def parse(
     trial.add_argument("--strategy", default=strategies[0], choices=strategies)
     trial.add_argument("--batch-size", type=int, default=128)
     trial.add_argument("--learning-rate", type=float, default=0.025)
+    trial.add_argument(
+        "--optimizer", default="sgd", choices=OPTIMIZERS, help="how servers apply gradients"
+    )
     trial.add_argument("--epochs", type=int)
     trial.add_argument("--steps", type=int)
     trial.add_argument("--seed", type=int, default=1)

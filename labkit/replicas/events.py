@@ -12,7 +12,7 @@ import resource
 import time
 import traceback
 from dataclasses import asdict, dataclass, fields
-from typing import ClassVar, Dict, Optional, Union
+from typing import ClassVar, Dict, List, Optional, Union
 
 PREFIX = "@labkit "
 
@@ -95,9 +95,17 @@ class Start(Event):
 
 @dataclass(frozen=True)
 class Ready(Event):
-    """The replica is built and warmed up."""
+    """The replica is built and warmed up.
+
+    Attributes
+    ----------
+    variables : list of int or None
+        Elements of each of a network's variables, in the order in which the framework has them.
+    """
 
     kind: ClassVar[str] = "ready"
+
+    variables: Optional[List[int]] = None
 
 
 @dataclass(frozen=True)
@@ -245,8 +253,11 @@ KINDS = {
     c.kind: c for c in (Start, Ready, Barrier, Step, Rate, Evaluation, Computed, End, Error)
 }
 
-_TYPES = {int: int, float: (int, float), str: str, Dict[str, str]: dict, Dict[str, float]: dict}
-_OPTIONAL = {Optional[each]: each for each in (int, float, Dict[str, float])}
+_TYPES = {
+    int: int, float: (int, float), str: str, Dict[str, str]: dict, Dict[str, float]: dict,
+    List[int]: list,
+}  # fmt: skip
+_OPTIONAL = {Optional[each]: each for each in (int, float, Dict[str, float], List[int])}
 _MAY_BE_INFINITE = {(Evaluation, "value"), (Evaluation, "loss")}
 
 
@@ -364,5 +375,7 @@ def _check(kind, field, value, line):
         right = value >= 0
     if right and expected == Dict[str, float]:
         right = all(isinstance(v, (int, float)) and math.isfinite(v) for v in value.values())
+    if right and expected == List[int]:
+        right = all(type(v) is int and v > 0 for v in value)
     if not right:
         raise EventError(f"{field.name} of {kind.kind} is {value!r}: {line[:120]!r}")

@@ -7,7 +7,7 @@ import platform
 import signal
 import socket
 import time
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -53,9 +53,12 @@ class Network(abc.ABC):
     ----------
     pace : Pace or None
         Told by `train` when a gradient's computing begins and ends; None if nobody asks.
+    variables : list of int or None
+        Elements of each variable, in the order in which the framework has them; None if unknown.
     """
 
     pace: Optional[Pace] = None
+    variables: Optional[List[int]] = None
 
     @abc.abstractmethod
     def train(self, inputs: np.ndarray, labels: np.ndarray) -> Tuple[float, float]:
@@ -102,7 +105,7 @@ def work(args, writer, model, network, data):
     for _ in range(WARM_UP_STEPS):
         network.warm_up(*warm)
     network.finish()
-    writer.write(events.Ready)
+    writer.write(events.Ready, variables=network.variables)
     network.barrier()
     reported = writer.write(events.Barrier)
     if network.pace:

@@ -82,10 +82,11 @@ class Worker(loop.Network):
         added = len(args.hosts["worker"]) if args.strategy == "sync-ps" else 1
         self.module.init_optimizer(
             self.store or "local",
-            "sgd",
+            args.optimizer,  # MXNet calls them by the same names
             # The servers add up the workers' gradients: the step is to be their mean.
             {"learning_rate": args.learning_rate, "rescale_grad": 1 / (self.targets * added)},
         )
+        self.variables = [array.size for array in self._arrays("param")]
         self.barrier()  # the servers have the optimiser before anybody pushes
 
     def _shapes(self, size):

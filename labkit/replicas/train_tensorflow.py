@@ -31,6 +31,13 @@ INITIALIZERS = {
     "uniform": lambda: tf.random_uniform_initializer(-0.01, 0.01),
 }
 
+OPTIMIZERS = {
+    "sgd": tf.train.GradientDescentOptimizer,
+    # The sum of squares begins where MXNet's has the constant that keeps its root from zero.
+    "adagrad": lambda rate: tf.train.AdagradOptimizer(rate, initial_accumulator_value=1e-7),
+}
+"""What applies gradients, from a learning rate; its state lies beside the variables."""
+
 
 class Graph:
     """A model with its loss, between placeholders for batches and what comes out of them.
@@ -190,6 +197,7 @@ class Worker(loop.Network):
 
     def _build(self, args, model, data) -> None:
         self.graph = Graph(model, data, args.initializer)
+        self.variables = [v.shape.num_elements() for v in self.graph.variables]
         if self.pace:
             gate(self.pace)
         # Fed with every step, so that a warm-up can take the same path with weight 0. The rate
@@ -199,7 +207,7 @@ class Worker(loop.Network):
         objective = self.loss * self.weight
         if args.loss_over_time == "sum":
             objective *= float(np.prod(data.train_labels.shape[1:]))
-        optimizer = tf.train.GradientDescentOptimizer(args.learning_rate)
+        optimizer = OPTIMIZERS[args.optimizer](args.learning_rate)
         gradients, variables = zip(*optimizer.compute_gradients(objective))
         if args.clip_norm:
             gradients, _ = tf.clip_by_global_norm(list(map(summed, gradients)), args.clip_norm)

@@ -89,6 +89,7 @@ def measured(
     batch_size: int,
     strategy: str = "async-ps",
     slowdown: float = 1.0,
+    optimizer: str = "sgd",
 ) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
@@ -110,6 +111,7 @@ def measured(
     batch_size : int
     strategy : str
     slowdown : float
+    optimizer : str
 
     Returns
     -------
@@ -133,6 +135,8 @@ def measured(
             "From its throughputs with two numbers of workers or more:\n"
             f"  labkit results --model {model} --output mine.csv\n  labkit predict mine.csv"
         )
+    if "optimizer" in rows:  # servers have more to do for some than for others
+        rows = rows[rows["optimizer"] == optimizer]
     for name in ("threads", "slowdown"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows[rows["threads"] == 1]
@@ -165,7 +169,7 @@ def measured(
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, max(0.0, left)))
-    sizes = MODELS[model].variables.get(framework) if model in MODELS else None
+    sizes = _sizes(served, framework, model)
     demands = Demands(
         compute=compute,
         client=cpu - compute,
@@ -179,6 +183,14 @@ def measured(
         framework, model, demands, tuple(served["batches_per_second"]),
         int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None,
     )  # fmt: skip
+
+
+def _sizes(rows: pd.DataFrame, framework: str, model: str) -> tuple[int, ...] | None:
+    """Return the elements of each variable: as workers said, or as is known of the model."""
+    said = rows["variables"].dropna() if "variables" in rows else ()
+    if len(said):
+        return tuple(map(int, said.iloc[0].split()))
+    return MODELS[model].variables.get(framework) if model in MODELS else None
 
 
 def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:

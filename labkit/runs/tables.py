@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.replicas.events import Step
+from labkit.replicas.events import Ready, Step
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
 from labkit.runs.reported import unit_of
@@ -90,6 +90,9 @@ def modernise(table: pd.DataFrame) -> pd.DataFrame:
     table = table.rename(columns=RENAMED)
     if "status" in table and "reported" not in table:
         table = table.assign(reported=False)  # there were no scripts
+    if "strategy" in table and "optimizer" not in table:
+        own = table["strategy"] != "script"
+        table = table.assign(optimizer=own.map({True: "sgd", False: None}))
     return table
 
 
@@ -106,6 +109,7 @@ def _trial(run: Run) -> dict[str, Any]:
         "status": record["status"],
         "error": record.get("error"),
         "samples_per_epoch": _epoch(run),
+        "variables": _variables(run),
         "cores": machine["cores"],
         "oversubscribed": run.oversubscribed,
         "overloaded": run.overloaded,
@@ -176,6 +180,14 @@ def _numbers(run: Run) -> dict[str, Any]:
             "variation": window.variation,
         }
     return numbers
+
+
+def _variables(run: Run) -> str | None:
+    """Return the elements of each variable; None where no worker has said so."""
+    if not run.finished:
+        return None
+    ready = next(event for event in run.workers[0] if isinstance(event, Ready))
+    return " ".join(map(str, ready.variables)) if ready.variables else None
 
 
 def _epoch(run: Run) -> float:

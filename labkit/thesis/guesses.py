@@ -225,7 +225,7 @@ def _predict(trials: pd.DataFrame) -> WhatIf | None:
     try:
         one = measured(
             trials, first["framework"], first["model"], first["batch_size"],
-            first["strategy"], first.get("slowdown") or 1.0,
+            first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
         )  # fmt: skip
     except NoDemands:
         return None

@@ -40,7 +40,12 @@ class _Fields(Described):
         "framework has it",
     )
     batch_size: int = Field(ge=1, description="samples per step: images, or sequences of 30 words")
-    learning_rate: float = Field(gt=0, description="of plain SGD")
+    learning_rate: float = Field(gt=0, description="by which a gradient is multiplied")
+    optimizer: Literal["sgd", "adagrad"] = Field(
+        "sgd",
+        description="how servers apply a gradient: as plain SGD, or as AdaGrad, which divides "
+        "it by the root of the sum of its squares so far",
+    )
     epochs: int | None = Field(
         None, ge=1, description="passes of every worker over the training set; or give steps"
     )

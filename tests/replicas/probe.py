@@ -191,6 +191,8 @@ def look_at_networks(directory):
     }  # fmt: skip
     found["ten times"] = step(faster, BATCHES["lenet5"], 10 * RATE)
     found["other"] = step(other, BATCHES["lstm"])
+    found["adagrad"] = adapted()
+    found["variables"] = {model: worker.variables for model, worker in workers.items()}
     found["clipped"] = {model: step(bound[model], batch) for model, batch in BATCHES.items()}
     put("lstm", bound["lstm"], drawn("lstm"))  # the embedding has more weight than at first
     found["clipped"]["one word"] = step(bound["lstm"], ONE_WORD)
@@ -217,6 +219,32 @@ def reads(worker):
     operations = worker.session.graph.get_operations()
     names = [op.inputs[0].name for op in operations if op.type == "ReadVariableOp"]
     return max(map(names.count, names))
+
+
+def adapted():
+    """Take two steps with AdaGrad from weights that are the same in both frameworks.
+
+    Returns
+    -------
+    list of float
+        How far the second leads from where the equation says, as a share of each array.
+    """
+    plain, adaptive = make(), make("--optimizer=adagrad")
+    for worker in (plain, adaptive):
+        put("lenet5", worker, drawn("lenet5"))
+    weight = weights(adaptive)
+    squares = [0] * len(weight)
+    for _ in range(2):
+        # The gradient at the weights where AdaGrad is, by a step of plain SGD from there.
+        load(plain, weight)
+        plain.train(*BATCHES["lenet5"])
+        gradient = [(w - a) / RATE for w, a in zip(weight, weights(plain), strict=True)]
+        squares = [s + g**2 for s, g in zip(squares, gradient, strict=True)]
+        adaptive.train(*BATCHES["lenet5"])
+        arrays = zip(weight, gradient, squares, strict=True)
+        due = [w - RATE * g / np.sqrt(s + 1e-7) for w, g, s in arrays]
+        weight = weights(adaptive)
+    return [apart([w], [d]) / apart([w], [0 * w]) for w, d in zip(weight, due, strict=True)]
 
 
 def judged(worker, model):
@@ -276,11 +304,17 @@ def of_two_workers(strategy, work):
     return [found[index] for index in range(2)]
 
 
-def look_at_sharing():
-    """Have one worker take a step; return what it and another, which takes none, then know."""
+def look_at_sharing(optimizer):
+    """Have one worker take a step, and then another; return what both know after the first.
+
+    Returns
+    -------
+    dict, list of array, list of array
+        And the weights, before the first step and after both.
+    """
 
     def work(index, options, wait):
-        worker = make(*options)
+        worker = make(*options, f"--optimizer={optimizer}")
         worker.barrier()
         worker.warm_up(*BATCHES["lenet5"])  # fetches the weights, and leaves them as they are
         known = [weights(worker)]
@@ -294,17 +328,29 @@ def look_at_sharing():
         wait()
         if index == 1:
             loss, _ = worker.train(*BATCHES["lenet5"])
+            worker.finish()
+            known.append(weights(worker))
         return loss, known
 
-    (loss, (first, second)), (later, (others_first, others_second)) = of_two_workers(
+    (loss, (first, second)), (later, (others_first, others_second, last)) = of_two_workers(
         "async-ps", work
     )
-    return {
+    found = {
         "first apart": apart(first, others_first),
         "moved": apart(second, first),
         "second apart": apart(second, others_second),
         "drop": loss - later,
     }
+    return found, first, last
+
+
+def beside_one_that_takes_both(optimizer, first, last):
+    """Return how far two workers' two steps led from where one worker's do, as a share."""
+    one = make(f"--optimizer={optimizer}")
+    load(one, first)
+    for _ in range(2):
+        one.train(*BATCHES["lenet5"])
+    return apart(weights(one), last) / apart(first, last)
 
 
 # --- in lock step ---------------------------------------------------------------------------
@@ -355,8 +401,13 @@ if __name__ == "__main__":
     arguments.parse(BASE)  # sets the threads, before the import
     trainer = import_module(f"labkit.replicas.train_{framework}")
     # First those that are forked: a framework that has computed does not survive that.
-    found = {"sharing": look_at_sharing()}
+    shared = {name: look_at_sharing(name) for name in arguments.OPTIMIZERS}
+    found = {"sharing": shared["sgd"][0]}
     rounds = take_rounds_in_lock_step()
     found["lock step"] = beside_one_worker(rounds)
+    found["two steps"] = {
+        name: beside_one_that_takes_both(name, first, last)
+        for name, (_, first, last) in shared.items()
+    }
     found |= look_at_networks(directory)
     (directory / f"{framework}.json").write_text(json.dumps(found))

@@ -21,6 +21,7 @@ def own_environment(monkeypatch):
     (["--strategy=sync-ps"], "needs --hosts"),
     (["--strategy=async_ps"], "'async_ps' (choose from 'single', 'async-ps', 'sync-ps')"),
     (["--initializer=he"], "invalid choice: 'he'"),
+    (["--optimizer=adam"], "invalid choice: 'adam'"),
     (["--steps=many"], "invalid int value: 'many'"),
 ])  # fmt: skip
 def test_mistakes(arguments, says, capsys):

@@ -24,7 +24,7 @@ share = st.floats(0, 100)
 FIELDS = {
     events.Start: {"trial": st.text(), "data": st.text(), "pid": count, "host": st.text(),
                    "versions": st.dictionaries(st.text(), st.text(), max_size=2)},
-    events.Ready: {},
+    events.Ready: {"variables": st.none() | st.lists(st.integers(1, 2**40), max_size=3)},
     events.Barrier: {},
     events.Step: {"steps": count, "samples": count, "loss": number,
                   "accuracy": st.none() | share,

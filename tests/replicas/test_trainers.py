@@ -16,10 +16,12 @@ from made_runs import trial
 from labkit import datasets, replicas
 from labkit.launchers.local.ports import reserved_hosts
 from labkit.replicas import models
+from labkit.replicas.arguments import OPTIMIZERS
 from labkit.replicas.events import Evaluation, Step
 from labkit.runs.sequence import read
 from labkit.settings import REPOSITORY, data_directory
 from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.models import MODELS
 
 # Both frameworks are imported several times.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
@@ -202,6 +204,17 @@ def test_a_step_is_the_rate_times_the_gradient(probe):
     assert found[0] == pytest.approx(found[1], rel=1e-3)
 
 
+def test_adagrad_is_its_equation(probe):
+    """Each weight's gradient over the root of the sum of its squares and 1e-7, twice."""
+    assert max(probe["adagrad"]) < 1e-4
+
+
+def test_workers_say_how_large_their_variables_are(probes):
+    for framework, found in probes.items():
+        for model, said in found["variables"].items():
+            assert tuple(said) == MODELS[model].variables[framework]
+
+
 def test_loss_over_time(probes):
     """TensorFlow's own gradient is of the mean over the words, six here, MXNet's of the sum."""
     own = {framework: found["lstm"]["step"] for framework, found in probes.items()}
@@ -246,6 +259,12 @@ def test_one_workers_update_is_seen_by_the_other(probe):
     assert found["first apart"] == 0
     assert found["moved"] > 0
     assert found["second apart"] == 0
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_workers_steps_in_turn_are_one_workers(probe, optimizer):
+    """Servers apply the gradients, so AdaGrad's sums of squares are of all workers'."""
+    assert probe["two steps"][optimizer] < 1e-3
 
 
 def test_in_lock_step_two_workers_are_one_with_all_their_samples(probe):

@@ -130,6 +130,22 @@ def test_a_model_of_unknown_size_has_no_bandwidth(table):
         found.system(4, bandwidth=1e9)
 
 
+def test_a_models_size_is_what_its_workers_said(table):
+    own = table.assign(model="my_mlp.py", variables="1000 20")
+    found = measured(own, "mxnet", "my_mlp.py", 50)
+    assert found.demands.variables == (4000, 80)
+    assert found.system(4, bandwidth=1e9).bandwidth == 1e9
+
+
+def test_optimizers_are_not_pooled(table):
+    """Servers have more to do for some than for others."""
+    table.loc[table["seed"] == 2, "optimizer"] = "adagrad"
+    plain, adaptive = (measured(table, *WHICH, optimizer=o) for o in ("sgd", "adagrad"))
+    assert len(plain.rates) == len(adaptive.rates) == 1
+    with pytest.raises(LabkitError, match="no run of mxnet lenet5"):
+        measured(table[table["optimizer"] == "sgd"], *WHICH, optimizer="adagrad")
+
+
 def test_a_forecast_of_one_worker_is_what_was_measured(table):
     one = what_if(measured(table, *WHICH), [1]).forecasts[0]
     assert (one.throughput, one.speedup) == (pytest.approx(10), 1)

@@ -18,7 +18,8 @@ NUMBERS = [*RATES, "duration_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb
            "perplexity", "inference_per_second"]  # fmt: skip
 COLUMNS = {
     "framework", "model", "dataset", "strategy", "workers", "servers", "batch_size",
-    "learning_rate", "epochs", "steps", "seed", "initializer", "clip_norm", "loss_over_time",
+    "learning_rate", "optimizer", "epochs", "steps", "seed", "initializer", "clip_norm",
+    "loss_over_time", "variables",
     "eval_samples", "threads", "trial", "identity", "status", "error", "samples_per_epoch",
     "duration_s", "window_s", "paused_s", "batches_per_second", "samples_per_second", "imbalance",
     "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "peak_memory_mb", "accuracy",

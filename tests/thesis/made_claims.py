@@ -45,6 +45,7 @@ LEARNS_UNTIL = {0.1: 2, 0.05: 10, 0.025: 25}
 
 COMMON = {
     "strategy": "async-ps", "clip_norm": None, "loss_over_time": "default", "threads": 1,
+    "optimizer": "sgd",
     "epochs": None, "status": "finished", "oversubscribed": False, "overloaded": False,
     "launcher": "local", "host": "here", "cpu_model": "a processor", "cores": 200,
 }  # fmt: skip

@@ -41,6 +41,7 @@ ORIGIN = ("code", "versions")
 
 THESIS = {
     "strategy": "async-ps", "clip_norm": None, "loss_over_time": "default", "threads": 1,
+    "optimizer": "sgd",
 }  # fmt: skip
 """What all trials of the thesis have in common."""
 
