@@ -34,7 +34,7 @@ SLOWDOWNS = (1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 28.0, 40.0)
 
 TICKS = (1, 2, 5, 10, 20, 40, 100)
 
-SETTING = ["model", "framework", "batch_size", "optimizer", "strategy"]
+SETTING = ["model", "framework", "batch_size", "strategy", "optimizer"]
 """What is one panel."""
 
 
@@ -77,7 +77,7 @@ def slowdown(
     found, lost = _demands(trials, Split(served, "slowdown", ["workers"], varying))
     points = _points(served, counts)
     kind, same = "Speedup on slow nodes", served.drop(columns=list(NODES))
-    heading = titled(title, kind, same, SETTING[:-1])
+    heading = titled(title, kind, same, SETTING[:-2])
     names = [describe(setting, varying) for setting, _ in found]
     with canvas(heading, "slowdown of computing", "speedup", names) as page:
         drawn = [

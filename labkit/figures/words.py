@@ -25,6 +25,10 @@ def name_of(value: str) -> str:
     return row.title if row else PurePath(value).stem
 
 
+NAMES = ("series", "strategy", "optimizer", "launcher", "dataset", "cpu_model", "versions")
+"""Columns whose values say by themselves what they are."""
+
+
 def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
     """Return some values of a trial in words."""
     words = []
@@ -36,7 +40,7 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
             words.append(NODES[column][1] if pd.isna(value) else NODES[column][0](value))
         elif column in ("workers", "servers"):
             words.append(f"{value} {column if value != 1 else column[:-1]}")
-        elif column in ("series", "strategy", "launcher", "dataset", "cpu_model", "versions"):
+        elif column in NAMES:
             words.append(str(value))
         else:
             word = {"batch_size": "batch", "learning_rate": "rate"}.get(column, column)
@@ -56,12 +60,11 @@ def titled(title: str | None, kind: str, trials: pd.DataFrame, columns: list[str
     """Return a figure's title: the one that was asked for, with what is fixed for ``{}``.
 
     Slow nodes are named in any case: nobody is to take their rates for those of today's. A
-    strategy goes without saying only if it is the one that trials have if they name none.
+    strategy or an optimizer goes without saying only if it is the one that trials have by default.
     """
-    if "strategy" in trials and Trial.model_fields["strategy"].default not in set(
-        trials["strategy"]
-    ):
-        columns = [*columns, "strategy"]
+    for name in ("strategy", "optimizer"):
+        if name in trials and Trial.model_fields[name].default not in set(trials[name]):
+            columns = [*columns, name]
     derived = ", ".join([kind, *describe_fixed(trials, columns)])
     title = derived if title is None else title.replace("{}", derived)
     slow = describe_fixed(trials.dropna(axis="columns", how="any"), list(NODES))

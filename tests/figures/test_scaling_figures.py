@@ -52,11 +52,12 @@ def test_strategies_have_lines_of_their_own(draw):
         assert heights(line) == pytest.approx(heights(alone[1])), label
 
 
-def test_a_strategy_that_is_not_the_usual_one_is_named():
+@pytest.mark.parametrize(("field", "other"), [("strategy", "sync-ps"), ("optimizer", "adagrad")])
+def test_what_is_not_the_usual_is_named(field, other):
     table = trials(workers=(1, 2))
-    title = throughput(table.assign(strategy="sync-ps")).axes[0].get_title("left")
-    assert title.endswith(", sync-ps")
-    assert "async-ps" not in throughput(table).axes[0].get_title("left")
+    title = throughput(table.assign(**{field: other})).axes[0].get_title("left")
+    assert title.endswith(f", {other}")
+    assert table[field].iloc[0] not in throughput(table).axes[0].get_title("left")
 
 
 def test_frameworks_stand_side_by_side_at_one_x():
