@@ -50,7 +50,7 @@ lock: $(READY) ## make requirements.lock from pyproject.toml (UPGRADE=--upgrade:
 	$(COMPILE) --universal --fork-strategy fewest --group dev $(UPGRADE) \
 	    --output-file requirements.lock pyproject.toml
 	for image in mxnet:mxnet tensorflow:tensorflow-cpu; do \
-	    printf '%s\n' "$${image#*:}" numpy | $(COMPILE) --no-annotate --python-version 3.11 \
+	    printf '%s\n' "$${image#*:}" numpy cloudpickle | $(COMPILE) --no-annotate --python-version 3.11 \
 	        --python-platform x86_64-manylinux_2_28 --constraint requirements.lock \
 	        --output-file "templates/images/$${image%:*}/requirements.txt" - ; done
 

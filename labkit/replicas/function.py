@@ -1,6 +1,7 @@
 """Be a script that is a function of a user's own, as `labkit.trials.function` has packed it."""
 
 import base64
+import importlib.util
 import json
 import linecache
 import pickle
@@ -56,7 +57,7 @@ def job(arguments):
     return Job(role=role, index=int(index), data=data, report=report, **json.loads(fields))
 
 
-def call(name, source, pickled):
+def call(name, source, pickled, version):
     """Call a function; what it returns counts for nothing.
 
     Parameters
@@ -67,7 +68,22 @@ def call(name, source, pickled):
         Its lines, for tracebacks.
     pickled : str
         In base 85.
+    version : tuple of int
+        Major and minor, of the Python that has pickled it.
+
+    Raises
+    ------
+    SystemExit
+        If this Python cannot take it up; it says why.
     """
+    if sys.version_info[:2] != version:
+        here, there = ("{}.{}".format(*each) for each in (sys.version_info, version))
+        sys.exit(
+            f"this is Python {here}, and {name} was defined in {there}: a function cannot be "
+            "taken along to another version; a script can"
+        )
+    if not importlib.util.find_spec("cloudpickle"):
+        sys.exit(f"{sys.executable} has no module cloudpickle, which takes functions along")
     own = job(sys.argv[1:])
     # What is not in a file is found by this module's way of printing alone.
     sys.excepthook = lambda *error: traceback.print_exception(*error)

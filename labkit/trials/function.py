@@ -41,7 +41,7 @@ def trials_of(
     work : sequence of Trial, or function
         A function is called in each replica, with its `Job`.
     launcher : str
-        Where they will run.
+        Where they will run. What interpreter there is in pods turns out there.
     **values
         Of a function: as `Sweep.grid` takes them of a script; a list or tuple is an axis.
 
@@ -86,17 +86,13 @@ def _check(function: Any, launcher: str, values: dict[str, Any]) -> None:
         signature.bind(None)
     except TypeError:
         raise TypeError(f"{name}{signature}: it must take one argument, the job") from None
-    if launcher != "local":
-        raise TrialError(
-            f"launcher: {launcher!r} cannot run the function {name} yet; allowed: local"
-        )
     for field in ("script", "function", "arguments"):
         if field in values:
             raise TrialError(
                 f"{field}: {values[field]!r}: only of a script; a function brings along what it "
                 "uses, such as the variables around it"
             )
-    given = values.get("python")
+    given = values.get("python") if launcher == "local" else None  # else it is the image's
     for python in given if isinstance(given, list | tuple) else filter(None, [given]):
         _check_interpreter(name, python)
 
@@ -150,6 +146,7 @@ def _packed(function: types.FunctionType) -> tuple[str, set[Path]]:
         *(f"        {line!r}," for line in _source(function)),
         "    ],",
         f"    {base64.b85encode(content).decode()!r},",
+        f"    {tuple(sys.version_info[:2])},",
         ")",
     ]
     return "\n".join(lines) + "\n", set(own.values())

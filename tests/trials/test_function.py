@@ -1,5 +1,6 @@
 """Functions as trials: the same one is the same trial, a changed one another; what cannot be."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from processes import REPOSITORY
 
 from labkit import Sweep
-from labkit.replicas.function import ARGUMENTS, Job, job
+from labkit.replicas.function import ARGUMENTS, Job, call, job
 from labkit.trials import ScriptTrial, TrialError
 from labkit.trials.function import MOST, trials_of
 
@@ -277,12 +278,6 @@ def test_values_that_cannot_be_are_said(values, words):
     assert words in refused(defined(rate=1), **values)
 
 
-def test_pods_are_refused():
-    pods = trials_of(defined(rate=1), "kubernetes", framework="mxnet")
-    with pytest.raises(TrialError, match="'kubernetes' cannot run the function train yet"), pods:
-        pass
-
-
 def python(folder, version, code=""):
     """Return an interpreter that says to be of a version."""
     file = folder / "python"
@@ -298,6 +293,22 @@ def test_another_python_is_refused(tmp_path):
     said = refused(defined(rate=1), python=python(tmp_path, here, 1))
     assert "has no module cloudpickle" in said
     assert trials(defined(rate=1), python=python(tmp_path, here))
+
+
+def test_in_pods_the_interpreter_is_the_images():
+    values = {"framework": "mxnet", "python": "/opt/python", "image": "mine:1"}
+    with trials_of(defined(rate=1), "kubernetes", **values) as (trial,):
+        assert trial.python == "/opt/python"
+
+
+def test_what_cannot_take_a_function_up_says_so(monkeypatch):
+    job = ['{"workers": 1}', "worker", "0", "/data"]
+    monkeypatch.setattr(sys, "argv", ["labkit_function.py", *job])
+    with pytest.raises(SystemExit, match="train was defined in 3.6: a function cannot be taken"):
+        call("train", [], "", (3, 6))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="has no module cloudpickle"):
+        call("train", [], "", sys.version_info[:2])
 
 
 def test_all_that_cannot_be_taken_along_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """Scripts of a user's own in the pods of a real cluster."""
 
 import signal
+import textwrap
 
 import made_scripts
 import pytest
@@ -8,6 +9,7 @@ from processes import cannot
 from small_trials import failing, run
 
 from labkit import ScriptTrial, Sweep, speedups
+from labkit.campaign import SweepFailed
 from labkit.runs import Store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -58,6 +60,49 @@ def test_printed_rates_in_pods(script, store):
     (found,) = results.runs
     zeros = found.record["clocks"]
     assert abs(zeros["worker-0"] - zeros["worker-1"]) < 1, "of one node, they have one clock"
+
+
+def taken(text):
+    """Return the function ``train`` that a notebook's cell defines."""
+    space = {"__name__": "__main__"}
+    exec(textwrap.dedent(text), space)
+    return space["train"]
+
+
+def test_a_function_in_pods(script, store, tmp_path, monkeypatch):
+    function = taken("""
+        import numpy as np
+
+        target = np.arange(10)
+
+        def train(job):
+            import beside
+
+            weights = np.zeros(10)
+            job.report.ready()
+            for _ in range(20_000):
+                weights += 0.1 * (target - weights)
+                job.report.step(1, loss=((target - weights) ** 2).mean())
+            job.report.evaluation(error=np.abs(target - weights).max())
+            print("told:", beside.HERE, job.index, "of", job.workers)
+        """)
+    script("")
+    monkeypatch.syspath_prepend(tmp_path)  # what it imports
+    results = run(function, store, workers=[1, 2], **ALONE)
+    assert results.table.status.tolist() == ["finished"] * 2
+    assert (results.evals.value < 0.1).all()
+    log = (results.runs[1].directory / "worker-1.log").read_text()
+    assert "told: beside 1 of 2" in log
+    assert run(function, store, workers=[1, 2], **ALONE).note.startswith("2 trials: 0 run, 2 re")
+
+
+def test_an_image_that_cannot_take_a_function_up_is_told_so(script, store):
+    function = taken("""
+        def train(job):
+            job.report.ready()
+        """)
+    with pytest.raises(SweepFailed, match="has no module cloudpickle"):
+        run(function, store, framework="torch", image=TORCH)
 
 
 def test_mxnet_over_its_servers(script, store):
