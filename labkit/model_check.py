@@ -19,6 +19,7 @@ from labkit.settings import REPOSITORY, data_directory
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import Model
+from labkit.trials.own_data import loaded_once
 
 PATIENCE = 300.0
 """Seconds a framework may take, with its import."""
@@ -116,14 +117,15 @@ def check(
     LabkitError
         If there is no such file, it misses something, or its data set is not there.
     """
-    trials = [
-        Trial(
-            framework=name, model=model, strategy="single", initializer="xavier", steps=2,
-            batch_size=batch_size, learning_rate=learning_rate,
-        )
-        for name in frameworks or [f for f in Model.named(model).frameworks if f in FRAMEWORKS]
-    ]  # fmt: skip
-    for name in {trial.dataset for trial in trials}:
+    with loaded_once():
+        trials = [
+            Trial(
+                framework=name, model=model, strategy="single", initializer="xavier", steps=2,
+                batch_size=batch_size, learning_rate=learning_rate,
+            )
+            for name in frameworks or [f for f in Model.named(model).frameworks if f in FRAMEWORKS]
+        ]  # fmt: skip
+    for name in {name for trial in trials for name in trial.datasets}:
         datasets.verify(name)
     with ExitStack() as stack:
         tries = [stack.enter_context(_Try(trial)) for trial in trials]

@@ -115,6 +115,40 @@ def numpy(layers, images):
     return layers.linear(images.reshape(len(images), -1), 10)
 '''
 
+OWN = '''
+"""Three clusters of points, which the file makes itself."""
+
+import numpy as np
+
+METRIC = "accuracy"
+EVAL_BATCH = 50
+
+
+def load(folder):
+    random = np.random.RandomState(1)
+    labels = random.randint(0, 3, 600)
+    points = (random.randint(-2, 3, (600, 8)) + 8 * np.eye(8)[labels]) / 8
+    return points[:500], labels[:500], points[500:], labels[500:]
+
+
+def mxnet(mx, points):
+    return mx.sym.FullyConnected(points, num_hidden=3)
+
+
+def tensorflow(tf, points):
+    weights = tf.get_variable("weights", [8, 3])
+    bias = tf.get_variable("bias", [3], initializer=tf.zeros_initializer())
+    return tf.matmul(points, weights) + bias
+'''
+
+READ = OWN.replace("    random = np", """\
+    return [np.load(folder / f"{name}.npy") for name in ("x", "y", "test_x", "test_y")]
+    random = np""")
+"""The same from a file beside it."""
+
+LINEAR = {"workers": 2, "batch_size": 20, "learning_rate": 0.1, "steps": 100}
+"""What a trial of `OWN` needs beside a framework."""
+
 MLP = (TEMPLATES / "model.py").read_text()
 """What `labkit model new` writes: a multilayer perceptron with one hidden layer."""
 

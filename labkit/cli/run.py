@@ -22,6 +22,7 @@ from labkit.cli.options import (
 from labkit.cli.table import rows_of, short
 from labkit.cli.terminal import terminal_width
 from labkit.trials import Sweep
+from labkit.trials.own_data import is_name
 
 
 @main.command(
@@ -209,6 +210,7 @@ def summary(row: Any, evals: Any) -> str:
     )
     for event in evals.itertuples():
         unit, things = (" %", "images") if event.metric == "accuracy" else ("", "words")
+        things = "targets" if is_name(str(row.dataset)) else things
         line = f"test       {event.metric} {event.value:.2f}{unit} after {event.steps} steps"
         if event.seconds and math.isfinite(event.seconds):  # a script does not say
             line += f", inference at {event.samples / event.seconds:.0f} {things}/s"

@@ -9,7 +9,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-SHARED = ("events.py", "arguments.py", "arrays.py", "models/__init__.py", "pace.py", "loop.py")
+SHARED = (
+    "events.py", "arguments.py", "own_data.py", "arrays.py", "models/__init__.py", "pace.py",
+    "loop.py",
+)  # fmt: skip
 """What all trainers import."""
 
 SCRIPTED = (

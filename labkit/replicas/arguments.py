@@ -59,7 +59,9 @@ def parse(
     job.add_argument("--trial", default="", help="the trial's identity, repeated in the events")
     trial = parser.add_argument_group("the trial")
     trial.add_argument("--model", default="lenet5", help="a name, or the path of a model's file")
-    trial.add_argument("--dataset", default="fashion-mnist")
+    trial.add_argument(
+        "--dataset", default="fashion-mnist", help="or own, which the model's file loads"
+    )
     trial.add_argument("--strategy", default=strategies[0], choices=strategies)
     trial.add_argument("--batch-size", type=int, default=128)
     trial.add_argument("--learning-rate", type=float, default=0.025)

@@ -2,9 +2,11 @@
 
 import hashlib
 from pathlib import Path
-from typing import Iterator, Tuple
+from typing import Iterator, Tuple, Union
 
 import numpy as np
+
+from labkit.replicas.own_data import OWN, OwnData
 
 SEQUENCE_LENGTH = 30
 """Words in a sample of PTB: the time steps over which the thesis unrolled its RNN."""
@@ -47,6 +49,12 @@ class Arrays:
             self.train_inputs, self.train_labels, self.test_inputs, self.test_labels = arrays
 
 
+def learned(model, dataset: str, directory: Path) -> Union[Arrays, OwnData]:
+    """Return what a model learns: a data set of labkit's, or what the model's own file loads."""
+    own = dataset.partition("-")[0] == OWN
+    return OwnData(model, due=dataset) if own else Arrays(dataset, directory)
+
+
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -73,7 +81,7 @@ def _sequences(ids: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def as_inputs(batch: np.ndarray) -> np.ndarray:
-    """Bring pixels to [0, 1]; leave words as they are."""
+    """Bring pixels to [0, 1]; leave words, and floats, as they are."""
     return batch.astype(np.float32) / 255 if batch.dtype == np.uint8 else np.asarray(batch)
 
 

@@ -12,7 +12,7 @@ from typing import List, Optional, Tuple
 import numpy as np
 
 from labkit.replicas import events, models
-from labkit.replicas.arrays import Arrays, as_inputs, batches
+from labkit.replicas.arrays import as_inputs, batches, learned
 from labkit.replicas.pace import Pace
 
 REPORT_EVERY = 0.5
@@ -227,7 +227,7 @@ def main(args, versions, code, build, serve):
     try:
         if args.role == "worker":
             model = models.load(models.path_of(args.model))
-            data = Arrays(args.dataset, args.data)
+            data = learned(model, args.dataset, args.data)
             writer.write(events.Start, model=model.SUM, data=data.sum, **start)
             work(args, writer, model, build(args, model, data), data)
         else:

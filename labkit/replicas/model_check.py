@@ -17,7 +17,7 @@ import numpy as np
 
 from labkit.replicas import models
 from labkit.replicas.arguments import parse
-from labkit.replicas.arrays import Arrays, as_inputs
+from labkit.replicas.arrays import as_inputs, learned
 
 STEPS = 30
 """Steps of training, all on the same samples: whatever can learn learns these."""
@@ -103,7 +103,7 @@ class Samples:
         trained, judged = (np.arange(n) % few for n in (size, model.EVAL_BATCH))
         self.batch = inputs[trained], labels[trained].astype(np.int32)
         self.judged = inputs[judged], labels[judged].astype(np.int32)
-        self.classes = int(data.train_labels.max()) + 1
+        self.classes = int(max(data.train_labels.max(), data.test_labels.max())) + 1
 
     def loss(self, worker):
         """Return the mean loss on what was trained on, by a worker's snapshot."""
@@ -183,7 +183,7 @@ def main(argv):
     try:
         spec.loader.exec_module(trainer)
         model = models.load(path)
-        data = Arrays(args.dataset, args.data)
+        data = learned(model, args.dataset, args.data)
         worker = trainer.Worker(args, model, data)
         samples = Samples(model, data, args.batch_size)
         variables = VARIABLES[framework](worker) if framework in VARIABLES else None

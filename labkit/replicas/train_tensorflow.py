@@ -51,7 +51,7 @@ class Graph:
     """
 
     def __init__(self, model, data, initializer) -> None:
-        dtype = tf.float32 if data.train_inputs.dtype == np.uint8 else tf.int32
+        dtype = tf.int32 if data.train_inputs.dtype == np.int32 else tf.float32
         self.inputs = tf.placeholder(dtype, (None,) + data.train_inputs.shape[1:])
         self.labels = tf.placeholder(tf.int32, (None,) + data.train_labels.shape[1:])
         with tf.variable_scope("", initializer=INITIALIZERS[initializer]()):

@@ -19,6 +19,9 @@ METRICS = ("accuracy", "perplexity")
 CONSTANTS = ("DATASETS", "METRIC", "EVAL_BATCH", "TIME_STEPS")
 """What a model's file may define, beside a function for each framework that it supports."""
 
+LOAD = "load"
+"""The function that returns data of a user's own."""
+
 
 class ModelError(LabkitError, ValueError):
     """A model's file that cannot be used; the message says what is wrong in it."""
@@ -84,8 +87,13 @@ class Model:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """Names of the data sets that it can learn, its default first."""
-        return self._definitions["DATASETS"]
+        """Names of the data sets that it can learn, its default first; none if it `loads`."""
+        return self._definitions.get("DATASETS", ())
+
+    @property
+    def loads(self) -> bool:
+        """Whether it learns data of its own, which its function ``load`` returns."""
+        return LOAD in self._definitions["functions"]
 
     @property
     def metric(self) -> str:
@@ -109,7 +117,7 @@ class Model:
             tree = ast.parse(self.source, str(self.path))
         except (SyntaxError, ValueError) as error:
             raise ModelError(f"{self.path}: not Python: {error}") from None
-        functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         found: dict[str, Any] = {"functions": tuple(functions)}
         for node in tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -121,7 +129,10 @@ class Model:
                         raise ModelError(
                             f"{self.path}: {name} must be a literal, not {ast.unparse(node.value)}"
                         ) from None
-        if wrong := _mistakes(found):
+        wrong = _mistakes(found)
+        if LOAD in functions and len(functions[LOAD].args.args) != 1:
+            wrong.append("load takes one argument, the folder of the file: def load(folder)")
+        if wrong:
             raise ModelError(f"{self.path}: " + "; ".join(wrong))
         return found
 
@@ -130,9 +141,13 @@ def _mistakes(found: dict[str, Any]) -> list[str]:
     """Return what is wrong with the constants of a model's file."""
     wrong = []
     names = found.get("DATASETS")
-    if not isinstance(names, tuple) or not names or any(n not in DATASETS for n in names):
+    if LOAD in found["functions"]:
+        if names is not None:
+            wrong.append("DATASETS and a function load: it learns one or the other, give one")
+    elif not isinstance(names, tuple) or not names or any(n not in DATASETS for n in names):
         wrong.append(
-            f"DATASETS is {names!r}; wanted: a tuple of names out of {', '.join(DATASETS)}"
+            f"DATASETS is {names!r}; wanted: a tuple of names out of {', '.join(DATASETS)}, or "
+            "instead a function load(folder) that returns data of your own"
         )
     if found.get("METRIC") not in METRICS:
         wrong.append(f"METRIC is {found.get('METRIC')!r}; wanted: {' or '.join(METRICS)}")

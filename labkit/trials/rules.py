@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit import datasets
 from labkit.errors import nearest
+from labkit.trials import own_data
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS, Model, ModelError
 from labkit.trials.strategies import STRATEGIES
@@ -24,11 +25,12 @@ def fill_in(values: dict[str, Any]) -> dict[str, Any]:
     """Return a trial's values with the defaults that depend on others.
 
     A wrong value there is reported by its own field.
+
+    Raises
+    ------
+    ValueError
+        If it is to learn data of a user's own, and that is not as it should be.
     """
-    try:
-        dataset = Model.named(str(values.get("model"))).datasets[0]
-    except ModelError:
-        dataset = next(iter(datasets.DATASETS))
     strategy = STRATEGIES.get(str(values.get("strategy", "async-ps")))
     framework = FRAMEWORKS.get(str(values.get("framework")))
     workers = values.get("workers", 1)
@@ -37,7 +39,19 @@ def fill_in(values: dict[str, Any]) -> dict[str, Any]:
         servers = 0
     elif framework and type(workers) is int:
         servers = framework.servers_for(workers)
-    return {"dataset": dataset, "servers": servers} | values
+    if "dataset" not in values:
+        values = {"dataset": _dataset(values)} | values
+    return {"servers": servers} | values
+
+
+def _dataset(values: dict[str, Any]) -> str:
+    """Return what a trial learns that does not say it."""
+    try:
+        network = Model.named(str(values.get("model")))
+        loads = network.loads
+    except ModelError:
+        return next(iter(datasets.DATASETS))
+    return own_data.named(network.path) if loads else network.datasets[0]
 
 
 def check_name(field: str, value: str) -> None:
@@ -54,7 +68,7 @@ def check_name(field: str, value: str) -> None:
             _ = Model.named(value).frameworks
         except ModelError as error:
             raise ValueError(f"model: {error}") from None
-    elif value not in known:
+    elif value not in known and not (field == "dataset" and own_data.is_name(value)):
         raise ValueError(f"{field}: {value!r}{nearest(value, known)}; allowed: {', '.join(known)}")
 
 
@@ -67,7 +81,9 @@ def mistakes(trial: Any) -> Iterator[str]:
 def _rows(trial: Any) -> Iterator[str]:
     """Say which rows of the tables do not go together."""
     network = trial.network
-    if trial.dataset not in network.datasets:
+    if network.loads and not own_data.is_name(trial.dataset):
+        yield f"dataset: {trial.dataset!r}, but model {trial.model!r} loads its own; leave it out"
+    if not network.loads and trial.dataset not in network.datasets:
         yield (
             f"dataset: {trial.dataset!r} is nothing for model {trial.model!r}; "
             f"allowed: {', '.join(network.datasets)}"
@@ -98,7 +114,7 @@ def _numbers(trial: Any) -> Iterator[str]:
     if (trial.epochs is None) == (trial.steps is None):
         given = "neither is" if trial.epochs is None else "both are"
         yield f"epochs, steps: give one of them; {given} given"
-    samples = datasets.samples(trial.dataset)
+    samples = own_data.samples(trial.dataset)
     if trial.batch_size > samples:
         yield (
             f"batch_size: {trial.batch_size} is more than the {samples} training samples "

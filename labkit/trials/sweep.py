@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from labkit.trials.described import TrialError
+from labkit.trials.own_data import loaded_once
 from labkit.trials.script import ScriptTrial
 from labkit.trials.trial import Trial
 
@@ -60,10 +61,11 @@ class Sweep(Sequence[Trial]):
         if empty:
             raise TrialError(f"{empty[0]}: an empty list; give at least one value")
         kind = ScriptTrial if "script" in values else Trial
-        grid = [
-            kind(**dict(zip(axes, point, strict=True)))
-            for point in itertools.product(*axes.values())
-        ]
+        with loaded_once():
+            grid = [
+                kind(**dict(zip(axes, point, strict=True)))
+                for point in itertools.product(*axes.values())
+            ]
         seeds = [trial.seed for trial in grid]
         span = max(seeds) - min(seeds) + 1
         return cls([t.replace(seed=t.seed + k * span) for k in range(repeats) for t in grid])

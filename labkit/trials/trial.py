@@ -18,8 +18,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from labkit import datasets
-from labkit.trials import rules
+from labkit.trials import own_data, rules
 from labkit.trials.described import Described
 from labkit.trials.frameworks import FRAMEWORKS, Framework
 from labkit.trials.models import MODELS, Model
@@ -102,6 +101,12 @@ class Trial(_Fields):
             raise ValueError("\n".join(mistakes))
         return self
 
+    def replace(self, **values: Any) -> Self:
+        """Return the same with other values; one of the same model learns the same data."""
+        if self.network.loads:
+            values = {"dataset": None if "model" in values else self.dataset} | values
+        return super().replace(**values)
+
     @property
     def runtime(self) -> Framework:
         """The row of the framework."""
@@ -134,7 +139,7 @@ class Trial(_Fields):
         return {
             "code": self.runtime.sum,
             "model": self.network.sum,
-            "data": datasets.checksum(self.dataset),
+            "data": own_data.checksum(self.dataset),
         }
 
     @property
@@ -148,7 +153,7 @@ class Trial(_Fields):
     @property
     def steps_per_epoch(self) -> int:
         """Full batches in a pass; the smaller one at its end is left out, so all workers agree."""
-        return datasets.samples(self.dataset) // self.batch_size
+        return own_data.samples(self.dataset) // self.batch_size
 
     @property
     def total_steps(self) -> int:
@@ -186,8 +191,8 @@ class Trial(_Fields):
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """Names of the data sets that it needs."""
-        return (self.dataset,)
+        """Names of labkit's data sets that it needs."""
+        return () if own_data.is_name(self.dataset) else (self.dataset,)
 
     @property
     def file(self) -> Path:

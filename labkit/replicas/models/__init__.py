@@ -2,7 +2,9 @@
 
 A model's file defines, with nothing imported at its top but the standard library and numpy,
 
-- ``DATASETS``: names of the data sets that it can learn, its default first;
+- ``DATASETS``: names of the data sets that it can learn, its default first; or instead a function
+  ``load``, which is given the folder of the file and returns arrays of its own: train inputs,
+  train labels, test inputs, test labels (`labkit.replicas.own_data`);
 - ``METRIC``: how it is judged on the test set, ``"accuracy"`` or ``"perplexity"``;
 - ``EVAL_BATCH``: samples in a step of evaluation, whatever the trial's batch size;
 - ``TIME_STEPS``: targets of one sample, where it has several;

@@ -1,9 +1,22 @@
 """What users add runs in pods as it does locally: nothing of it is in an image."""
 
+import numpy as np
 import pytest
-from extensions import CHANCE, MLP, NUMPY, PERCEPTRON, SOFTMAX, add_framework, add_model
+from extensions import (
+    CHANCE,
+    LINEAR,
+    MLP,
+    NUMPY,
+    OWN,
+    PERCEPTRON,
+    READ,
+    SOFTMAX,
+    add_framework,
+    add_model,
+)
 
 from labkit import Sweep, measure, summarise
+from labkit.campaign import SweepFailed
 
 pytestmark = pytest.mark.cluster
 
@@ -39,3 +52,27 @@ def test_a_learners_model(store, tmp_path, monkeypatch):
     table = measure(sweep, "kubernetes", store=store).table
     assert table.status.tolist() == ["finished"] and table.model.tolist() == ["my_mlp.py"]
     assert (table.accuracy > 5 * CHANCE).all()
+
+
+@pytest.mark.usefixtures("namespace", "once")
+def test_data_that_a_models_file_makes(store, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    sweep = Sweep.grid(framework=["mxnet", "tensorflow"], model="mine.py", **LINEAR)
+    table = measure(sweep, "kubernetes", store=store).table
+    assert table.status.tolist() == ["finished"] * 2
+    assert set(table.dataset) == {sweep[0].dataset} and (table.accuracy > 90).all()
+
+
+@pytest.mark.usefixtures("namespace", "once")
+def test_data_that_is_not_in_the_pods(store, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(READ)
+    monkeypatch.chdir(tmp_path)
+    for name in ("x", "test_x"):
+        np.save(tmp_path / f"{name}.npy", np.ones((40, 8)))
+    for name in ("y", "test_y"):
+        np.save(tmp_path / f"{name}.npy", np.arange(40) % 3)
+    sweep = Sweep.grid(framework="mxnet", model="mine.py", **LINEAR)
+    said = r"load\(\) failed in line 11: FileNotFoundError.*'/labkit/x.npy'.*returned own-40-"
+    with pytest.raises(SweepFailed, match=said):
+        measure(sweep, "kubernetes", store=store)
