@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.model_check import Finding, output_axes
-from labkit.replicas.model_check import filled
+from labkit.replicas import models
+from labkit.replicas.model_check import error_of, filled
 
 pytestmark = pytest.mark.unit
 
@@ -58,3 +59,18 @@ def test_problems_are_named(losses, unmoved, said):
     found = Finding("mxnet", losses=losses, unmoved=unmoved).problems
     assert len(found) == len(said)
     assert all(text in line for text, line in zip(said, found, strict=True))
+
+
+def test_an_error_is_named_with_its_line_of_the_models_file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text('''DATASETS, METRIC, EVAL_BATCH = ("mnist",), "accuracy", 100
+
+
+def tensorflow(tf, images):
+    return images.no_such_thing
+''')
+    with pytest.raises(AttributeError) as caught:
+        models.load(str(path)).tensorflow(None, 5)
+    said = error_of(caught.value, str(path))
+    assert said == "line 5: AttributeError: 'int' object has no attribute 'no_such_thing'"
+    assert error_of(ValueError("not there"), str(path)) == "ValueError: not there"
