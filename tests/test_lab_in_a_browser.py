@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import nbformat
 import pytest
@@ -16,6 +17,8 @@ from labkit.book.plan import plan
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 NOTEBOOKS = REPOSITORY / "notebooks"
+
+OWN = "notebooks/my/experiment.ipynb"
 
 PANEL = "document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden)')"
 """The notebook in front."""
@@ -62,6 +65,14 @@ def errors_of_cells(browser):
         [...{PANEL}.querySelectorAll('.jp-OutputArea-output')].map((e) => e.innerText)
             .filter((text) => text.includes('Traceback (most recent call last)'))
     """)
+
+
+def test_the_server_opens_what_the_readme_names(lab):
+    for path in ("notebooks/start.ipynb", OWN, "templates/experiment.ipynb",
+                 "notebooks/6-1-2-cnn-batch-5.ipynb"):  # fmt: skip
+        assert lab.contents(path)["type"] == "notebook"
+    ignored = subprocess.run(["git", "check-ignore", OWN], cwd=REPOSITORY, capture_output=True)
+    assert ignored.returncode == 0  # and what lies deeper than notebooks/ is no part of the book
 
 
 def test_the_start_page_is_what_opens(browser, lab):

@@ -1,40 +1,21 @@
-"""`make lab`: JupyterLab opens what the README names, and own work is not part of the book."""
+"""The notebook that the README starts from."""
 
 import os
 import re
-import subprocess
 
 import nbformat
 import pytest
-from lab import Lab
 from nbclient import NotebookClient
 from processes import REPOSITORY
 
 from labkit.book.plan import plan
 from labkit.settings import OUTPUTS
 
-pytestmark = pytest.mark.process
-
-OWN = "notebooks/my/experiment.ipynb"
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600), pytest.mark.usefixtures("warm")]
 
 START = "notebooks/start.ipynb"
 
 
-@pytest.fixture
-def lab(tmp_path):
-    with Lab(tmp_path) as started:
-        yield started
-
-
-def test_the_server_opens_what_the_readme_starts_from(lab):
-    for path in (START, OWN, "templates/experiment.ipynb", "notebooks/6-1-2-cnn-batch-5.ipynb"):
-        assert lab.contents(path)["type"] == "notebook"
-    ignored = subprocess.run(["git", "check-ignore", OWN], cwd=REPOSITORY, capture_output=True)
-    assert ignored.returncode == 0  # and what lies deeper than notebooks/ is no part of the book
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.usefixtures("warm")
 def test_the_first_notebook_runs_as_it_stands(tmp_path):
     """From its own folder, as JupyterLab runs it: a table of contents with links, and a trial."""
     environment = os.environ | {OUTPUTS: str(tmp_path)}
