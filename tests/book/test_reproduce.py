@@ -141,9 +141,9 @@ def living(processes):
     return found
 
 
+# SIGTERM and SIGHUP are made a Ctrl-C of (tests/cli/test_signals.py).
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_nothing_survives_a_book_that_is_ended(
     kernels, notebooks, rendered, tmp_path, number, code
