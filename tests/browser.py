@@ -86,15 +86,21 @@ class Browser:
     def open(self, address, width=DESKTOP, dark=False):
         """Load a page in a window of some width, and wait until its equations are set."""
         self.events.clear()
+        self.resize(width, dark)
+        self.call("Page.navigate", url=address)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(json.loads(self.socket.recv()))
+        self.evaluate("window.MathJax?.startup?.promise.then(() => 0)")
+
+    def resize(self, width=DESKTOP, dark=False):
+        """Give the window, and the page in it, another width and another scheme of colours."""
         phone = width < 600
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900,
                   deviceScaleFactor=2 if phone else 1, mobile=phone)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=address)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(json.loads(self.socket.recv()))
-        self.evaluate("window.MathJax?.startup?.promise.then(() => 0)")
+        # what the page's scripts make of it comes with the next frame
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
     def evaluate(self, expression):
         """Return the value of an expression, awaited if it is a promise."""

@@ -28,14 +28,16 @@ def addresses(book):
     return sorted(path.as_uri() for path in paths)
 
 
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_no_page_is_wider_than_its_window(browser, addresses, width):
+def test_no_page_is_wider_than_its_window(browser, addresses):
     for address in addresses:
-        browser.open(address, width)
-        wide = browser.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert wide <= 0, f"{address} at {width}: {wide} pixels"
+        browser.open(address)
+        for width in (DESKTOP, PHONE):
+            browser.resize(width)
+            wide = browser.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert wide <= 0, f"{address} at {width}: {wide} pixels"
+            assert browser.evaluate("innerWidth") == width
         assert not browser.errors(), address
         others = [url for url in browser.requests() if not url.startswith(("file:", "data:"))]
         assert not others, address
@@ -65,7 +67,7 @@ LIGHT = """(() => {
 def test_pages_are_dark_where_dark_is_wanted(browser, addresses):
     browser.open(addresses[-1])
     assert browser.evaluate(LIGHT) > 200
-    browser.open(addresses[-1], dark=True)
+    browser.resize(dark=True)
     assert browser.evaluate(LIGHT) < 60
 
 
