@@ -12,9 +12,9 @@ help: ## list what can be made
 
 setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the interpreter)
 
-test: $(READY) ## run the tests: first those that compute alone, on all cores
-	$(BIN)/python -m pytest -m unit --numprocesses auto
-	$(BIN)/python -m pytest -m "not unit"
+test: $(READY) ## run the tests: first those that may run beside others, on all cores
+	$(BIN)/python -m pytest -m "unit or beside" --numprocesses auto
+	$(BIN)/python -m pytest -m "not (unit or beside)"
 
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)

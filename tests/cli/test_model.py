@@ -67,6 +67,7 @@ def test_bad_input_is_refused_before_anything_starts(labkit, here, arguments, sa
 
 
 @pytest.mark.process
+@pytest.mark.beside
 @pytest.mark.usefixtures("datasets")
 def test_the_starter_is_right(labkit, here):
     (here / "my_mlp.py").write_text(STARTER)
@@ -78,6 +79,7 @@ def test_the_starter_is_right(labkit, here):
 
 
 @pytest.mark.process
+@pytest.mark.beside
 @pytest.mark.usefixtures("datasets")
 @pytest.mark.parametrize(
     ("source", "findings"),

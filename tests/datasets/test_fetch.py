@@ -28,7 +28,7 @@ from publishers import (
 from labkit import datasets
 from labkit.datasets import download
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.beside]
 
 
 def test_fetch_brings_exactly_the_unpacked_files_with_progress(server, toy, folder):

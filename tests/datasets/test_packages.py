@@ -19,7 +19,7 @@ from publishers import COMPLETE, NOWHERE, contents, ended, entry, start, web
 
 from labkit import datasets
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.beside]
 
 
 def needs_command(name):
