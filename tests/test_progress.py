@@ -22,6 +22,7 @@ from labkit.progress.course import DONE, Course, work
 from labkit.progress.screens import Lines, Notebook, Terminal
 from labkit.replicas.events import Barrier, Evaluation, Step
 from labkit.settings import PROGRESS
+from labkit.trials import ScriptTrial
 
 pytestmark = pytest.mark.unit
 
@@ -115,6 +116,46 @@ def test_what_is_expected_is_left_at_first_and_what_it_takes_corrects_it(progres
         progress.event(trials[0], step(trials[0], 1.0))
         course.state = DONE
     assert 20 < progress.course.left < 40
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """Return three repeats of a script."""
+    script = tmp_path / "train.py"
+    script.write_text("print('training')")
+    return [ScriptTrial(framework="mxnet", script=str(script), seed=seed) for seed in (1, 2, 3)]
+
+
+def test_scripts_go_by_the_clock_and_one_that_has_ended_corrects_the_others(
+    progress, clock, scripts
+):
+    progress.plan(scripts, dict.fromkeys(scripts, 20.0))
+    with progress.trial(scripts[0]) as course:
+        clock.now = 15.0
+        assert progress.course.left == pytest.approx(5 + 40)
+        clock.now = 40.0  # twice as long as expected
+        assert progress.course.left == pytest.approx(40)
+        course.state = DONE
+    each = (40 + 20) / (20 + 20) * 20
+    assert progress.course.left == pytest.approx(2 * each)
+    with progress.trial(scripts[1]):
+        clock.now = 50.0
+        assert progress.course.left == pytest.approx(2 * each - 10)
+
+
+def test_of_scripts_that_nobody_expected_the_first_says_how_long_the_others_take(
+    progress, clock, scripts
+):
+    progress.plan(scripts[:2])
+    with progress.trial(scripts[0]) as course:
+        clock.now = 30.0
+        assert progress.course.left is None
+        course.state = DONE
+    with progress.trial(scripts[1]):
+        clock.now = 40.0
+        assert progress.course.left == pytest.approx(20)
+        clock.now = 70.0  # nobody knows, then
+        assert "left" not in progress.course.summary()
 
 
 def test_what_is_not_expected_of_all_is_not_counted_on(progress, trials):

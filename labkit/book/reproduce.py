@@ -17,7 +17,9 @@ from labkit.book.pages import Page, changed
 from labkit.book.plan import BookError, home, parameters, plan, select
 from labkit.book.render import index, write
 from labkit.book.status import StatusLine
+from labkit.campaign import LAUNCHERS
 from labkit.launchers.local.warm import Program, WarmProcesses
+from labkit.runs import Store
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
 
@@ -77,6 +79,7 @@ def reproduce(
         echo(f"see {front_page}")
         return front_page
 
+    _check_launchers(due)
     failures: list[Page] = []
     write(front_page, index(pages, failures))  # or there is no room for any of it
     with prepare(due, say, StatusLine(echo, quiet)) as runner:
@@ -129,6 +132,17 @@ def prepare(
             yield NotebookRunner(scratch, warm.directory, status)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_launchers(pages: Iterable[Page]) -> None:
+    """Refuse a launcher that cannot be used once, and not in each of these notebooks.
+
+    Where runs are kept, some of them may do without.
+    """
+    for name in {page.launcher for page in pages}:
+        if not any(Store(launcher=name).runs()):
+            with LAUNCHERS[name]():
+                pass
 
 
 def _values(pages: list[Page], field: str) -> list[str]:

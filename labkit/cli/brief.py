@@ -18,7 +18,8 @@ from labkit.errors import LabkitError
     cls=ListCommand,
     epilog="""\b
 examples:
-  labkit brief --framework mxnet --model lenet5 --batch-size 128 --eval-samples 0
+  labkit brief --framework mxnet --model lenet5 --batch-size 128 \\
+      --eval-samples 0
   labkit brief --model my_mlp.py --price 0.05 --output mlp.html
   labkit brief --reference --framework mxnet --batch-size 128 --slowdown 20""",
 )

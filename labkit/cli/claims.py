@@ -29,11 +29,11 @@ GAP = " " * LABEL
 @main.command(
     epilog="""\b
 examples:
-  labkit claims                            the verdict on every claim, from what was run here
-  labkit claims --reference                from what is published with labkit
-  labkit claims 6.1.5d --reference         one whole: every number, nodes, runs, figures
+  labkit claims                     each verdict, from what was run here
+  labkit claims --reference         from what is published with labkit
+  labkit claims 6.1.5d --reference  one whole: numbers, nodes, runs, figures
   labkit claims --reference --format csv
-  labkit claims 6.1.5d --reference --simulated   would it hold on nodes like the thesis's?"""
+  labkit claims 6.1.5d --reference --simulated  on nodes like the thesis's?"""
 )
 @click.argument("number", required=False, metavar="[CLAIM]")
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")

@@ -13,6 +13,7 @@ from labkit.cli.formats import format_option, of_frame
 from labkit.cli.main import main
 from labkit.cli.options import deadline_option, trial_options
 from labkit.cli.table import rows_of
+from labkit.cli.terminal import echo, terminal_width
 from labkit.trials import Trial, choices
 
 ROLES = ("scheduler", "server", "worker")
@@ -21,8 +22,8 @@ ROLES = ("scheduler", "server", "worker")
 @main.command(
     epilog="""\b
 examples:
-  labkit render --framework mxnet --model lenet5 --workers 50 --batch-size 128 \\
-      --learning-rate 0.025 --steps 200
+  labkit render --framework mxnet --model lenet5 --workers 50 \\
+      --batch-size 128 --learning-rate 0.025 --steps 200
   labkit render ... | kubectl apply -f -      run it without labkit"""
 )
 @trial_options
@@ -70,8 +71,8 @@ def public_option(command: Callable[..., None]) -> Callable[..., None]:
     epilog="""\b
 examples:
   labkit image build mxnet
-  labkit image build tensorflow --public         without PTB, which may not be passed on
-  labkit image build mxnet -- --network host     arguments for docker, podman or buildah"""
+  labkit image build tensorflow --public      without PTB, not ours to pass on
+  labkit image build mxnet -- --network host  for docker or podman"""
 )
 @image_arguments
 @public_option
@@ -134,9 +135,9 @@ def ps(file_format: str) -> None:
     else:
         ages = [f"{seconds} s" for seconds in table["age_s"]]
         shown = table.drop(columns=["age_s", "abandoned"]).assign(age=ages)
-        click.echo("\n".join(rows_of(shown)))
+        click.echo("\n".join(rows_of(shown, terminal_width())))
         for name in table.loc[table["abandoned"], "trial"]:
-            click.echo(
+            echo(
                 f"{name}: its labkit is gone. The same trial run again takes it over; labkit stop "
                 f"{name} deletes it."
             )

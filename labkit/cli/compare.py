@@ -14,8 +14,8 @@ from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options, values_of
-from labkit.cli.table import MARKS, is_said, rows_of
-from labkit.cli.terminal import fitted, terminal_width
+from labkit.cli.table import MARKS, is_said, wrapped
+from labkit.cli.terminal import echo, terminal_width
 from labkit.errors import LabkitError
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     cls=ListCommand,
     epilog="""\b
 examples:
-  labkit compare before.csv after.csv                  columns workers and throughput
-  labkit compare before.csv after.csv --fail-if-slower 5%   in continuous integration
-  labkit compare reference outputs --framework mxnet   the published run, and this machine's
+  labkit compare before.csv after.csv         columns workers and throughput
+  labkit compare before.csv after.csv --fail-if-slower 5%   e.g. in CI
+  labkit compare reference outputs --framework mxnet   published, and ours
   labkit compare reference --by framework --batch-size 512
-  labkit compare --by versions --format json           of the runs that are kept here""",
+  labkit compare --by versions --format json  of the runs that are kept here""",
 )
 @click.argument("before", metavar="[BEFORE]", required=False)
 @click.argument("after", metavar="[AFTER]", required=False)
@@ -95,13 +95,13 @@ def compare(
             *(_some(read(each, launcher), options) for each in (before, after)), level
         )
     for note in found.notes:
-        click.echo(f"labkit: {note}", err=True)
+        echo(f"labkit: {note}", err=True)
     if file_format == "csv":
         click.echo(as_csv(found.table.to_dict("records")), nl=False)
     elif file_format == "json":
         click.echo(as_json(asdict(found)), nl=False)
     else:
-        click.echo("\n".join(_lines(found)))
+        echo("\n".join(_lines(found, terminal_width())))
     if limit is not None:
         _judge(found, limit)
 
@@ -122,7 +122,7 @@ def _by(found: Rates, by: str, texts: tuple[str, ...], level: float) -> Comparis
     return compare_values(found, by, values, level)
 
 
-def _lines(found: Comparison) -> Iterator[str]:
+def _lines(found: Comparison, width: int | None) -> Iterator[str]:
     """Yield a comparison to look at: settings that both have, how many only one has, the whole."""
     import pandas as pd
 
@@ -137,9 +137,9 @@ def _lines(found: Comparison) -> Iterator[str]:
                 same[name] = in_word(value)
         said = [f"{name} {word}" for name, word in same.items() if is_said(name, word)]
         if said:
-            yield fitted(f"In all settings: {', '.join(said)}", terminal_width())
+            yield f"In all settings: {', '.join(said)}"
         yield ""
-        yield from rows_of(pd.DataFrame([_row(row, same) for row in both]))
+        yield from wrapped(pd.DataFrame([_row(row, same) for row in both]), width)
     if any(row.oversubscribed for row in both):
         yield f"* {MARKS['*']}"
     for name in (found.before, found.after):
@@ -151,7 +151,7 @@ def _lines(found: Comparison) -> Iterator[str]:
         for name, (before, after) in found.differences.items():
             yield f"{name}: {before} -> {after}"
     yield ""
-    yield fitted(found.note, terminal_width())
+    yield found.note
 
 
 def _row(row: Compared, same: Mapping[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from labkit.cli.options import launcher_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
-from labkit.cli.terminal import terminal_width
+from labkit.cli.terminal import echo, terminal_width
 from labkit.errors import LabkitError, nearest
 from labkit.settings import REFERENCE
 
@@ -42,15 +43,17 @@ def _numbers(context: click.Context) -> list[str]:
     cls=ListCommand,
     epilog="""\b
 examples:
-  labkit figure 6.3                     of the thesis, from all runs of this machine
-  labkit figure 6.1b --profile laptop   from those that the laptop profile's notebook shows
+  labkit figure 6.3                    of the thesis, from all runs kept here
+  labkit figure 6.1b --profile laptop  from those that its page shows
   labkit figure 6.1b-initializer --reference   from the published ones
-  labkit figure 6.3 --batch-size 64     as in the thesis but for its batch size
-  labkit figure throughput --model lenet5 --batch-size 128 256 --panels batch_size
+  labkit figure 6.3 --batch-size 64    as in the thesis but for its batch size
+  labkit figure throughput --model lenet5 --batch-size 128 256 \\
+      --panels batch_size
   labkit figure learning-curve --framework mxnet --x t --output curve.svg
   labkit figure slowdown --model lenet5 --batch-size 128 --reference
-  labkit figure slowdown --model lenet5 --batch-size 128 --workers 5 10   lines for 5 and 10
-  labkit figure speedup --from mine.csv    from a table of your own: workers,throughput"""
+  labkit figure slowdown --model lenet5 --batch-size 128 \\
+      --workers 5 10                   lines for 5 and 10
+  labkit figure speedup --from mine.csv   your own table: workers,throughput"""
 )
 @click.argument("which", metavar=f"NUMBER|{'|'.join(KINDS)}", shell_complete=_numbers)
 @click.option(
@@ -125,7 +128,7 @@ def figure(
     if drawn.empty:
         raise LabkitError(
             f"{which}: there is nothing to draw, as {drawn.empty}; measured so far:\n"
-            f"{short(chosen.table, width=terminal_width() or 80)}"
+            f"{short(chosen.table, width=terminal_width(sys.stderr) or 80)}"
         )
     formats = ["svg", "png"]
     if output.suffix in (".svg", ".png"):
@@ -161,7 +164,7 @@ def _trials(
         table = as_in_the_thesis(which, table, but)
         if len(table) < len(kept):
             others = kept.loc[~kept["trial"].isin(table["trial"]), "eval_samples"]
-            click.echo(
+            echo(
                 f"labkit: {which} shows the {len(table)} trials with --eval-samples 0, as its "
                 f"notebook does; {len(others)} more have {in_words(there(others))}",
                 err=True,
@@ -201,7 +204,7 @@ def _own(path: Path, which: str, options: dict[str, tuple[str, ...]]) -> Tables:
             f"`labkit figure throughput --from {path}` needs none"
         )
     for note in found.notes:
-        click.echo(f"labkit: {note}", err=True)
+        echo(f"labkit: {note}", err=True)
     return Tables(table.reset_index(drop=True), found, found.notes)
 
 

@@ -14,6 +14,7 @@ import click
 
 from labkit import __version__
 from labkit.cli.signals import interrupting
+from labkit.cli.terminal import echo, fitted, terminal_width
 from labkit.errors import LabkitError
 from labkit.settings import OUTPUTS
 
@@ -79,15 +80,18 @@ class Group(click.Group):
                 if ctx.invoked_subcommand in GO_ON:
                     said += ", what had finished is kept, and the same command goes on from there"
                 with contextlib.suppress(OSError):
-                    click.echo(f"{said}.", err=True)
+                    echo(f"{said}.", err=True)
                 ctx.exit(128 + (came[0] if came else signal.SIGINT))
 
     def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except LabkitError as error:
-            click.echo(f"labkit: {error}", err=True)
+            echo(f"labkit: {error}", err=True)
             ctx.exit(1)
+        except click.UsageError as error:
+            said = fitted(f"Error: {error.format_message()}", terminal_width(sys.stderr))
+            raise click.UsageError(said.removeprefix("Error: "), error.ctx) from None
         except BrokenPipeError:  # whoever read has seen enough, as head does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(141)
@@ -95,7 +99,7 @@ class Group(click.Group):
             if error.errno not in UNWRITABLE:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            click.echo(
+            echo(
                 f"labkit: {where}cannot be written: {error.strerror}. Name another place with "
                 f"--output, or set {OUTPUTS} to a directory that can be written.",
                 err=True,
@@ -108,8 +112,8 @@ class Group(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 99},
     epilog="""\b
 examples:
-  labkit doctor                       what this machine can do, and what is missing
-  labkit reproduce --profile smoke    all notebooks, small, in some four minutes
+  labkit doctor                     what this machine can do, what is missing
+  labkit reproduce --profile smoke  all notebooks, small, in some four minutes
   labkit run --framework mxnet --model lenet5 --workers 2 --batch-size 128 \\
       --learning-rate 0.025 --steps 200
   labkit results --format csv""",

@@ -46,8 +46,8 @@ def new(file: Path) -> None:
     click.echo(
         f"{file}: written. Change it, then\n"
         f"  labkit model check {file}\n"
-        f"  labkit run --model {file} --framework mxnet --batch-size 50 --learning-rate 0.1 "
-        "--steps 200"
+        f"  labkit run --model {file} --framework mxnet --batch-size 50 \\\n"
+        "      --learning-rate 0.1 --steps 200"
     )
 
 

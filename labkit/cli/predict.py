@@ -11,7 +11,7 @@ import click
 from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.terminal import fitted, terminal_width
+from labkit.cli.terminal import echo
 from labkit.errors import LabkitError
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
@@ -46,14 +46,14 @@ def _bandwidth(context: click.Context, option: click.Parameter, text: str | None
     cls=ListCommand,
     epilog="""\b
 examples:
-  labkit predict mine.csv                          up to four times the most measured
+  labkit predict mine.csv                  up to four times the most measured
   labkit predict mine.csv --until 64 --format csv
   labkit predict mine.csv --workers 10 25 --efficiency 0.7
   labkit predict --framework mxnet --model lenet5 --batch-size 128 --until 128
-  labkit predict --framework mxnet --model lenet5 --batch-size 128 --reference \\
-      --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05
-  labkit predict --framework mxnet --model lenet5 --batch-size 128 --reference \\
-      --strategy sync-ps --slowdown 20 --slowdown-spread 2""",
+  labkit predict --framework mxnet --model lenet5 --batch-size 128 \\
+      --reference --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05
+  labkit predict --framework mxnet --model lenet5 --batch-size 128 \\
+      --reference --strategy sync-ps --slowdown 20 --slowdown-spread 2""",
 )
 @click.argument("points", metavar="[MINE.CSV]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -130,13 +130,13 @@ def predict(
         click.echo(as_json(rows), nl=False)
     else:
         _print(rows, [forecast.speedup for forecast in found.forecasts])
-        click.echo(fitted(found.note, terminal_width()))
+        echo(found.note)
     if efficiency is not None:
         most = found.worth(efficiency)
-        click.echo(f"speedup at least {efficiency:g} per worker: up to {most} workers", err=True)
+        echo(f"speedup at least {efficiency:g} per worker: up to {most} workers", err=True)
     if price is not None:
         best = min(rows, key=lambda row: row["cost"])
-        click.echo(
+        echo(
             f"a pass over the training set costs least with {best['workers']} workers, "
             f"{best['cost']:g}", err=True,
         )  # fmt: skip
@@ -175,7 +175,7 @@ def _simulated(
 def _print(rows: list[dict[str, Any]], speedups: list[float]) -> None:
     """Print a table to look at."""
     costs = "cost" in rows[0]
-    line = ("{:>7}  {:>10}  {:>10}  {:>10}  {:>7}  " + "{:>10}  " * costs + "{}").format
+    line = ("{:>7}  {:>10}  {:>9}  {:>9}  {:>7}  " + "{:>10}  " * costs + "{}").format
     cells = ("workers", "throughput", "low", "high")
     click.echo(line(*cells, "speedup", *["cost"] * costs, "limit"))
     for row, speedup in zip(rows, speedups, strict=True):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from labkit.cli.completion import notebooks, profiles
+from labkit.cli.formats import as_csv, as_json, format_option
 from labkit.cli.main import main
 from labkit.cli.options import dry_run_option, launcher_option, quiet_option
 from labkit.cli.table import rows_of
+from labkit.cli.terminal import echo, terminal_width
 
 
 @main.command(
     epilog="""\b
 examples:
-  labkit reproduce                                    the laptop profile
-  labkit reproduce --profile smoke --only 6-1-3       one notebook of another
-  labkit reproduce --profile laptop-nodes             ten slow nodes on two cores
-  labkit reproduce --profile thesis --launcher kubernetes   the thesis's own grid, on a cluster
-  labkit reproduce --dry-run                          what would be run, and nothing else"""
+  labkit reproduce                               the laptop profile
+  labkit reproduce --profile smoke --only 6-1-3  one notebook of another
+  labkit reproduce --profile laptop-nodes        ten slow nodes on two cores
+  labkit reproduce --profile thesis --launcher kubernetes  the thesis's grid
+  labkit reproduce --dry-run                     what would be run, no more"""
 )
 @click.option(
     "--profile", default="laptop", show_default=True, shell_complete=profiles,
@@ -31,9 +35,11 @@ examples:
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 @dry_run_option
 @quiet_option
+@format_option
 def reproduce(
-    profile: str, only: tuple[str, ...], launcher: str, force: bool, dry_run: bool, quiet: bool
-) -> None:
+    profile: str, only: tuple[str, ...], launcher: str, force: bool, dry_run: bool, quiet: bool,
+    file_format: str,
+) -> None:  # fmt: skip
     """Run and render the notebooks of a profile."""
     if dry_run:
         import pandas as pd
@@ -41,10 +47,18 @@ def reproduce(
         from labkit.book.outlook import outlook
 
         rows, note = outlook(profile, only, launcher, force)
-        click.echo("\n".join([*rows_of(pd.DataFrame(rows)), "", note]))
+        records = [asdict(row) for row in rows]
+        if file_format == "csv":
+            click.echo(as_csv(records), nl=False)
+        elif file_format == "json":
+            click.echo(as_json(records), nl=False)
+        else:
+            echo("\n".join([*rows_of(pd.DataFrame(records), terminal_width()), "", note]))
         return
+    if file_format != "table":
+        raise click.UsageError(f"--format {file_format}: only with --dry-run")
     from labkit.book import reproduce
 
     reproduce.reproduce(
-        profile, only=only, launcher=launcher, force=force, quiet=quiet, echo=click.echo
+        profile, only=only, launcher=launcher, force=force, quiet=quiet, echo=echo
     )

@@ -16,7 +16,7 @@ from labkit.cli.main import main
 from labkit.cli.options import launcher_option
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
-from labkit.cli.terminal import terminal_width
+from labkit.cli.terminal import echo, terminal_width
 from labkit.errors import LabkitError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ FORMATS = ("table", "csv", "json", "parquet")
     cls=ListCommand,
     epilog="""\b
 examples:
-  labkit results                                   what has been measured here
-  labkit results --framework mxnet --workers 1 2   some of it
-  labkit results --reference                       what is published with labkit
-  labkit results --output trials.csv               all columns
+  labkit results                                  what has been measured here
+  labkit results --framework mxnet --workers 1 2  some of it
+  labkit results --reference                      what is published
+  labkit results --output trials.csv              all columns
   labkit results --table steps --output steps.parquet""",
 )
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
@@ -79,6 +79,7 @@ def results(
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(written)
+        click.echo(output)
     else:
         sys.stdout.buffer.write(written)
 
@@ -159,7 +160,7 @@ class Source:
 
         store = Store(launcher=self._launcher)
         if others := other_versions(store):
-            click.echo(f"labkit: {others}", err=True)
+            echo(f"labkit: {others}", err=True)
         return store.results()
 
 

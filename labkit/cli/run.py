@@ -20,9 +20,12 @@ from labkit.cli.options import (
     sweep_options,
 )
 from labkit.cli.table import rows_of, short
-from labkit.cli.terminal import terminal_width
+from labkit.cli.terminal import echo, terminal_width
 from labkit.trials import Sweep
 from labkit.trials.own_data import is_name
+
+LABEL = 11
+"""Columns of what stands before a value in the summary of a trial."""
 
 
 @main.command(
@@ -35,18 +38,20 @@ examples:
       --batch-size 128 --learning-rate 0.025 --steps 200 --repeats 3
   labkit run --framework mxnet --model lenet5 --workers 1-4 --batch-size 128 \\
       --learning-rate 0.025 --steps 200 --repeats 3 --dry-run
-  labkit run --framework tensorflow --model lstm --batch-size 20 --learning-rate 0.05 \\
-      --epochs 1 --loss-over-time sum --clip-norm 5
-  labkit run --framework mxnet --model lenet5 --workers 1 10 20 --slowdown 20 \\
-      --batch-size 128 --learning-rate 0.025 --steps 20 --eval-samples 0
+  labkit run --framework tensorflow --model lstm --batch-size 20 \\
+      --learning-rate 0.05 --epochs 1 --loss-over-time sum --clip-norm 5
+  labkit run --framework mxnet --model lenet5 --workers 1 10 20 \\
+      --slowdown 20 --batch-size 128 --learning-rate 0.025 --steps 20 \\
+      --eval-samples 0
   labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
       --learning-rate 0.1 --epochs 1 --launcher kubernetes
-  labkit run --script train.py --framework mxnet --workers 1 2 -- --batch-size 128
-  labkit run --script train.py --framework tensorflow --workers 2 --servers 1 -- \\
-      --ps_hosts={ps_hosts} --worker_hosts={worker_hosts} \\
+  labkit run --script train.py --framework mxnet --workers 1 2 -- \\
+      --batch-size 128
+  labkit run --script train.py --framework tensorflow --workers 2 \\
+      --servers 1 -- --ps_hosts={ps_hosts} --worker_hosts={worker_hosts} \\
       --job_name={job_name} --task_index={task_index}
-  labkit run --script train.py --framework torch --python /usr/bin/python3 --workers 2 \\
-      --pattern 'speed (?P<samples>[0-9.]+)'
+  labkit run --script train.py --framework torch --python /usr/bin/python3 \\
+      --workers 2 --pattern 'speed (?P<samples>[0-9.]+)'
   labkit run --script train.py --framework torch --workers 1 2 4 \\
       --launcher kubernetes --image registry.example.com/me/torch:1""",
 )
@@ -116,7 +121,7 @@ def run(
             click.echo(of_frame(planned.table, file_format), nl=False)
             return
         rows = rows_of(planned.short, terminal_width())
-        click.echo("\n".join([*rows, "", planned.note, *planned.remarks]))
+        echo("\n".join([*rows, "", planned.note, *planned.remarks]))
         return
     store = Store(launcher=launcher)
     known = {} if force else store.look_up(sweep)
@@ -130,7 +135,7 @@ def run(
         return
     if any(not run.overloaded for run in known.values()):
         click.echo("This trial has been run before; --force runs it once more.")
-    click.echo(summary(results.table.iloc[0], results.evals))
+    echo(summary(results.table.iloc[0], results.evals), hang=LABEL)
     click.echo(f"kept in    {os.path.relpath(store.find(sweep[0]).directory)}")
 
 

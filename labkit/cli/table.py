@@ -104,6 +104,23 @@ def rows_of(table: pd.DataFrame, width: int | None = None) -> list[str]:
     return [*lines, fitted(_no_room(left_out), width)] if left_out else lines
 
 
+def wrapped(table: pd.DataFrame, width: int | None = None) -> list[str]:
+    """Return the lines of a table, whose texts are broken within their columns to fit a width."""
+    lines = rows_of(table)
+    if not width or max(map(len, lines)) <= width:
+        return lines
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(*table, box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="")
+    for row in table.itertuples(index=False):
+        grid.add_row(*map(_cell, row))
+    console = Console(width=width, color_system=None)
+    with console.capture() as shown:
+        console.print(grid, markup=False, highlight=False)
+    return [line.rstrip() for line in shown.get().splitlines()]
+
+
 def _tells(values: pd.Series) -> bool:
     """Return whether a column says more than that there is nothing to say."""
     return values.any() if values.dtype == bool else values.notna().any()

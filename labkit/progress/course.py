@@ -80,6 +80,13 @@ class TrialCourse:
         """How much of it has been done: as much as in any attempt, as a bar must not fall."""
         return max(self._most, self.samples) / work(self.trial)
 
+    @property
+    def known(self) -> float:
+        """How much of this attempt has been done for certain: of a script, nothing or all."""
+        if self.trial.total_steps is None:
+            return float(self.state == DONE)
+        return self.samples / work(self.trial)
+
     def seconds(self, now: float) -> float:
         """Return how long this attempt has taken so far, without waiting."""
         return self._spent + (0.0 if self.since is None else now - self.since)
@@ -89,6 +96,18 @@ class TrialCourse:
         if self.since is None or not self.samples:
             return None
         return self.seconds(now) * (work(self.trial) / self.samples - 1)
+
+    def rest(self, whole: float, now: float) -> float:
+        """Return how many of the seconds that all of it takes are left; of a script, by the clock.
+
+        Parameters
+        ----------
+        whole : float
+        now : float
+        """
+        if self.trial.total_steps is None:
+            return max(whole - self.seconds(now), 0.0)
+        return whole * (1 - self.known)
 
     def stop(self, now: float) -> None:
         """Count no more time, until the next event."""
@@ -226,13 +245,15 @@ class Course:
         else:
             size = {trial: work(trial) for trial in self._planned}
         counted = [*self.running.values(), *self._ended.values()]
-        done = sum(size[c.trial] * c.samples / work(c.trial) for c in counted)
+        done = sum(size[c.trial] * c.known for c in counted)
         if not done + counted_on:
             return None
-        seconds = sum(course.seconds(now) for course in counted if course.samples)
-        due = sum(size[trial] for trial in self._planned if trial not in self._ended)
-        due -= sum(size[c.trial] * c.samples / work(c.trial) for c in self.running.values())
-        return (seconds + counted_on) / (done + counted_on) * due / max(len(self.running), 1)
+        seconds = sum(course.seconds(now) for course in counted if course.known)
+        each = (seconds + counted_on) / (done + counted_on)
+        begun = self._ended | self.running
+        due = sum(each * size[trial] for trial in self._planned if trial not in begun)
+        due += sum(c.rest(each * size[c.trial], now) for c in self.running.values())
+        return due / max(len(self.running), 1)
 
     def title(self, course: TrialCourse) -> str:
         """Return which of the trials one is."""
@@ -249,7 +270,7 @@ class Course:
         if self.added:
             said[0] += f" ({self.added} of them more repeats, for precise intervals)"
         said.append(f"{minutes}:{seconds:02d} so far")
-        if (left := self.left) is not None and any(
+        if (left := self.left) and any(
             course.since is not None for course in self.running.values()
         ):
             said.append(f"about {duration(left)} left")

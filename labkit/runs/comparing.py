@@ -139,7 +139,10 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
         if BATCHES not in table and "throughput" in table:
             return replace(rates.read(table, name), unit=getattr(source, "unit", ""))
     if table.empty:
-        raise LabkitError(f"{name}: nothing has been measured there ({launcher})")
+        raise LabkitError(
+            f"{name}: nothing has been measured there ({launcher}); `labkit run` measures, and "
+            "reference is the published run"
+        )
     metric = SAMPLES if by == "batch_size" else BATCHES
     if missing := [column for column in (metric, "workers", "status") if column not in table]:
         raise LabkitError(f"{name}: no column {', '.join(missing)}; is it another table?")

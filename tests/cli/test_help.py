@@ -41,6 +41,7 @@ def test_help_says_what_it_does_and_shows_examples(labkit, names):
     assert shown.output.startswith(f"Usage: {' '.join(('labkit', *names))} ")
     assert re.search(r"\n +examples:\n", shown.output)
     assert "..." not in shown.output.partition("Commands:")[2].partition("examples:")[0]
+    assert max(map(len, shown.output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)

@@ -129,7 +129,10 @@ def kept(labkit, monkeypatch):
 
 
 @pytest.mark.unit
-def test_a_dry_run_says_what_would_be_run_and_starts_and_writes_nothing(labkit, kept, tmp_path):
+def test_a_dry_run_says_what_would_be_run_and_starts_and_writes_nothing(
+    labkit, kept, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("COLUMNS", raising=False)  # as tests that run side by side have it
     before = sorted((tmp_path / "outputs").rglob("*"))
     words = shlex.split(f"{SETTING} --workers 1-2 --repeats 2 --dry-run")
     shown = labkit("run", *words)
@@ -149,8 +152,9 @@ def test_a_dry_run_says_what_would_be_run_and_starts_and_writes_nothing(labkit, 
 def test_a_plan_fits_the_terminal(labkit, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     words = shlex.split(f"{SETTING} --workers 1-2 --repeats 2 --dry-run")
-    *rows, left_out, _, note = labkit("run", *words).stdout.splitlines()
-    assert max(map(len, [*rows, left_out])) <= 60
+    table, _, note = labkit("run", *words).stdout.partition("\n\n")
+    *rows, left_out = table.splitlines()
+    assert max(map(len, [*rows, left_out, *note.splitlines()])) <= 60
     assert rows[-1].split()[:3] == ["2", "0", "2"]
     assert left_out.startswith("No room for ") and "estimated_from; " in left_out + "; "
     assert note.startswith("4 trials: ")

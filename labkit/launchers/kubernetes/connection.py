@@ -252,8 +252,9 @@ def _connect(settings: Settings) -> tuple[str, client.ApiClient]:
         raise ClusterError(f"{where} is no kubeconfig that can be read: {error}") from None
     except config.ConfigException as error:
         if "KUBERNETES_SERVICE_HOST" not in os.environ:
+            why = str(error).rstrip(".")
             raise ClusterError(
-                f"no usable kubeconfig ({error}). Point KUBECONFIG at one, such as kind's, "
+                f"no usable kubeconfig ({why}). Point KUBECONFIG at one, such as kind's, "
                 "minikube's, or that of your provider's `get-credentials`."
             ) from None
         try:
