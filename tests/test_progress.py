@@ -252,6 +252,13 @@ def test_a_table_of_roles_and_a_bar_a_trial(progress, clock):
     assert "1 of 2: " not in screen(progress.course)
 
 
+def test_what_stays_in_a_terminal_is_broken_there(progress, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    Terminal(progress.course, threading.RLock()).finish(Tally(run={"one"}, aside="kept " * 20))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 2 and max(map(len, lines)) <= 40
+
+
 # --- a file ---------------------------------------------------------------------------------
 
 

@@ -28,6 +28,12 @@ TABLES = ("trials", "steps", "evals")
 MOST_NAMES = 2
 """That a line gives of runs of another version."""
 
+TENSORBOARD = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "from tensorboard.main import run_main; run_main()"
+)
+"""TensorBoard, which would answer a Ctrl-C while it imports with a traceback."""
+
 FORMATS = ("table", "csv", "json", "parquet")
 
 
@@ -206,5 +212,5 @@ def tensorboard(port: int) -> None:
     directory = outputs() / "tensorboard"
     export(runs, directory)
     # It says itself at which address it listens.
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(directory)]
+    command = [sys.executable, "-c", TENSORBOARD, "--logdir", str(directory)]
     os.execv(sys.executable, [*command, "--port", str(port)])

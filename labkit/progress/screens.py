@@ -167,18 +167,24 @@ class Terminal(Screen):
 
     def __init__(self, course: Course, lock: Any) -> None:
         super().__init__(course, lock)
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
         self._live: Live | None = None
+
+    def _stay(self, line: str) -> None:
+        """Print a line that is not rewritten, broken where the terminal ends."""
+        self._console.print(line, markup=False, highlight=False)
 
     def planned(self, trials: int, said: str = "") -> None:
         """Print what is planned, to stay, and begin to draw."""
         if self._live is None:
-            if said:
-                _to_stderr(said)
-            from rich.console import Console
             from rich.live import Live
 
+            if said:
+                self._stay(said)
             self._live = Live(
-                console=Console(stderr=True), refresh_per_second=2, transient=True,
+                console=self._console, refresh_per_second=2, transient=True,
                 get_renderable=self.table,
             )  # fmt: skip
             self._live.start()
@@ -186,7 +192,7 @@ class Terminal(Screen):
     def finish(self, tally: Tally) -> None:
         """Print what came of all trials, where they were shown."""
         self.close()
-        _to_stderr(str(tally))
+        self._stay(str(tally))
 
     def close(self) -> None:
         """Erase what is drawn."""

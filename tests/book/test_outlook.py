@@ -1,5 +1,7 @@
 """What reproducing a book would do: a row per notebook, and nothing started."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -51,6 +53,11 @@ def test_a_dry_run_of_the_book_starts_and_writes_nothing(records, tmp_path, monk
     shown = CliRunner().invoke(main, ["reproduce", "--profile", "smoke", "--dry-run"])
     assert shown.exit_code == 0, shown.output
     assert "how long they take is unknown" in shown.output.splitlines()[-1]
+    words = ["reproduce", "--profile", "smoke", "--only", "6-1-3", "--format", "json"]
+    [row] = json.loads(CliRunner().invoke(main, [*words, "--dry-run"]).stdout)
+    assert row["state"] == "never made" and row["seconds_last_time"] is None
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2 and "only with --dry-run" in refused.output
     assert not (tmp_path / "outputs").exists()
     with pytest.raises(BookError, match="did you mean 'smoke'"):
         outlook("smok")

@@ -129,3 +129,13 @@ def test_what_all_settings_have_in_common_is_said_once(labkit):
     rows = lines[begin + 1 : lines.index("", begin)]
     assert any(row.startswith("batch_size 128") for row in rows)
     assert not any("workers" in row or "eval_samples" in row for row in rows)
+
+
+def test_long_settings_are_broken_within_their_column(labkit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = labkit("compare", "reference", "--by", "framework", "--workers", "1")
+    assert shown.exit_code == 0, shown.output
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    words = " ".join(shown.stdout.split())
+    assert " setting repeats ratio interval verdict " in words and " faster" in words
+    assert "No room" not in words
