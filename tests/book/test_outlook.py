@@ -50,6 +50,7 @@ def test_a_dry_run_of_the_book_starts_and_writes_nothing(records, tmp_path, monk
         raise AssertionError("started")
 
     monkeypatch.setattr("labkit.book.reproduce.reproduce", start)
+    monkeypatch.delenv("COLUMNS", raising=False)  # as tests that run side by side have it
     shown = CliRunner().invoke(main, ["reproduce", "--profile", "smoke", "--dry-run"])
     assert shown.exit_code == 0, shown.output
     assert "how long they take is unknown" in shown.output.splitlines()[-1]
