@@ -57,8 +57,10 @@ def run(name, monkeypatch, profile="laptop", **parameters):
 
 
 @pytest.mark.parametrize("profile", ["smoke", "laptop", "thesis"])
-def test_one_machine_and_several_make_equally_many_updates(profile, monkeypatch):
-    names, titles, _ = run(MNIST, monkeypatch, profile)
+def test_the_comparison_runs_with_every_profile(profile, monkeypatch):
+    guess = {"guess": [1.9, 3.5, 5.0]} if profile == "laptop" else {}
+    names, titles, printed = run(MNIST, monkeypatch, profile, **guess)
+    # One machine and several make equally many updates.
     trials = [*names["single"], *names["several"]]
     assert {trial.strategy for trial in names["single"]} == {"single"}
     made = {trial.workers * trial.total_steps for trial in trials}
@@ -69,20 +71,10 @@ def test_one_machine_and_several_make_equally_many_updates(profile, monkeypatch)
     curves = [f"7.1c-{name}" for name in names["optimizer"]]
     assert list(titles) == ["7.1a", "7.1b", *curves, "7.1d"]
     assert all(title.startswith(number.partition("-")[0]) for number, title in titles.items())
-
-
-def test_a_guess_stands_beside_the_measurement(monkeypatch):
-    _, _, printed = run(MNIST, monkeypatch, guess=[1.9, 3.5, 5.0])
-    assert "1.9 with 2 workers" in printed
-    (header,) = re.findall(r"guess .*updates needed", printed)
-    assert header.split()[:3] == ["guess", "workers", "alone"]
-
-
-def test_it_lists_what_tensorboard_shows(monkeypatch):
-    names, _, printed = run(MNIST, monkeypatch)
-    assert "no guess yet" in printed and "guess  workers alone" not in printed
-    first = names["results"].runs[0]
-    assert re.search(rf"^{re.escape(first.directory.name)}\S*/worker-0$", printed, re.MULTILINE)
+    assert ("1.9 with 2 workers" in printed) == ("guess  workers alone" in printed) == bool(guess)
+    # What TensorBoard would show is listed.
+    first = re.escape(names["results"].runs[0].directory.name)
+    assert re.search(rf"^{first}\S*/worker-0$", printed, re.MULTILINE)
 
 
 def test_the_findings_are_of_the_published_run_where_nothing_was_measured(monkeypatch):

@@ -1,7 +1,7 @@
 """The notebooks: how they are written, and that they hold for every profile and any result.
 
-Those on foundations, which measure nothing, have further tests in `tests/course/`, those of chapter
-7 in `test_chapter_7.py`, and that for a reader's own job has its own in `test_own_job_notebook.py`.
+Those on foundations, which measure nothing, have further tests in `tests/course/`, those of
+chapter 7 in `test_chapter_7.py`, and that for a reader's own job in `test_own_job_notebook.py`.
 """
 
 import ast
