@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from labkit import analysis
 from labkit.course.diagrams import COLOURS, sheet
-from labkit.figures.page import HOLLOW, Figure
+from labkit.figures.page import Figure
 from labkit.figures.scaling import errorbar
 from labkit.figures.selection import LENGTHS, tables
 from labkit.figures.style import style
-from labkit.figures.words import describe, describe_fixed, name_of
+from labkit.figures.words import describe_fixed, name_of
 from labkit.thesis.rates import Finding
 from labkit.trials import Sweep
 
@@ -42,6 +43,8 @@ PANELS = {
     "accuracy [%]": "test accuracy [%]",
 }
 """Of the figure: what is drawn, and what it is called there."""
+
+HOLLOW = {"color": "0.3", "marker": "o", "markerfacecolor": "white", "linestyle": "none"}
 
 BY = ["framework", "optimizer", "learning_rate"]
 
@@ -183,7 +186,8 @@ def figure(title: str, results: Any, target: float) -> Figure:
             axes.set(xlabel="workers", xlim=(-0.4, len(at) - 0.6), ylim=(0, None))
         panels[0].set_title(f"seconds until {target:g} %", fontsize=9)
         handles, _ = panels[0].get_legend_handles_labels()
-        handles += [HOLLOW] if judged["oversubscribed"].astype(bool).any() else []
+        if judged["oversubscribed"].astype(bool).any():
+            handles.append(Line2D([], [], label="hollow: shared cores", **HOLLOW))
         drawn.legend(handles=handles, loc="outside lower center", ncols=2)
     return drawn
 
@@ -199,7 +203,8 @@ def _panel(axes: Axes, judged: pd.DataFrame, column: str, at: Mapping[int, int])
         fields = [each for each in analysis.configuration(summary)
                   if each not in (*unsaid, *analysis.CIRCUMSTANCES, "oversubscribed")]  # fmt: skip
         how = style(summary.iloc[0][fields].to_dict())
-        label = describe(dict(zip(BY, key, strict=True)), BY)
+        framework, optimizer, rate = key
+        label = f"{name_of(framework)}, {optimizer}, rate {rate:g}"
         aside = 3 * (i - (len(groups) - 1) / 2)
         order = place[~shared].sort_values().index
         errorbar(axes, place[order], summary.loc[order], how, aside, label)
@@ -291,6 +296,6 @@ def errors(title: str, lines: Mapping[str, ArrayLike]) -> Figure:
         for (name, values), colour in zip(lines.items(), COLOURS, strict=False):
             axes.plot(values, color=colour, label=name)
         highest = max(float(np.asarray(values)[0]) for values in lines.values())
-        axes.set(xlabel="step", ylabel="error", yscale="log", ylim=(None, 10 * highest))
+        axes.set(xlabel="step", ylabel="error", yscale="log", ylim=(1e-6, 1000 * highest))
         axes.legend()
     return drawn
