@@ -64,7 +64,7 @@ def events(trial, role, index, boot=1000.0):
     if role == "worker":
         add(2, "barrier", cpu=1.5)
         seconds = STEP * (1 + index)
-        for steps in range(EVERY, trial.total_steps + 1, EVERY):
+        for steps in sorted({*range(EVERY, trial.total_steps, EVERY), trial.total_steps}):
             fields = {"loss": 2 - steps / trial.total_steps}
             if trial.network.metric == "accuracy":
                 fields["accuracy"] = 10 + 80 * steps / trial.total_steps

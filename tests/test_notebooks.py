@@ -1,7 +1,7 @@
 """The notebooks: how they are written, and that they hold for every profile and any result.
 
-Those on foundations, which measure nothing, have further tests in `tests/course/`, and that for a
-reader's own job has its own in `test_own_job_notebook.py`.
+Those on foundations, which measure nothing, have further tests in `tests/course/`, those of
+chapter 7 in `test_chapter_7.py`, and that for a reader's own job in `test_own_job_notebook.py`.
 """
 
 import ast
@@ -31,6 +31,7 @@ CHAPTER_6 = [
     "6-2-2-rnn-batch-5",
     "6-3-summary",
 ]
+CHAPTER_7 = ["7-1-mnist-downpour", "7-2-findings"]
 PREDICTION = "8-prediction"
 GUESSED = [PREDICTION, *(f"{n}-prediction" for n in ("6.3", "6.4a", "6.6", "6.7", "6.9"))]
 """The figures that show a prediction beside what was measured, one for each framework."""
@@ -45,7 +46,8 @@ MOST_COLUMNS = 79
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 START = "start"
-ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in (START, *COURSE, OPENING, OWN_JOB))]
+OTHERS = (START, *COURSE, OPENING, *CHAPTER_7, OWN_JOB)
+ALL_PATHS = [*PATHS, *(NOTEBOOKS / f"{name}.ipynb" for name in OTHERS)]
 
 
 def code(notebook, but_parameters=True):
@@ -79,7 +81,7 @@ def any_notebook(request):
 
 
 def test_there_is_a_notebook_for_each_section():
-    every = [*COURSE, NAMES[0], OPENING, *NAMES[1:], OWN_JOB]
+    every = [*COURSE, NAMES[0], OPENING, *CHAPTER_6, *CHAPTER_7, PREDICTION, OWN_JOB]
     assert [page.name for page in plan("laptop")] == every
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == [*every, START]
 

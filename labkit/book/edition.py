@@ -21,6 +21,7 @@ PARTS = {
     "4": "Method",
     "5": "Deployment",
     "6": "Measurements",
+    "7": "Findings",
     "8": "Prediction",
     "9": "Your own job",
 }

@@ -261,6 +261,6 @@ def _of_the_thesis(table: pd.DataFrame) -> pd.DataFrame:
         for framework, workers in zip(table["framework"], table["workers"], strict=True)
     ]
     table = table[kept & (table["servers"] == usual)]
-    per_epoch = table["dataset"].map(datasets.samples) // table["batch_size"]
+    per_epoch = table["dataset"].map(datasets.samples).astype(int) // table["batch_size"]
     steps = pd.to_numeric(table["steps"]).fillna(pd.to_numeric(table["epochs"]) * per_epoch)
     return table.assign(total_steps=steps)
