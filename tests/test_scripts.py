@@ -154,6 +154,13 @@ def test_a_script_that_knows_nothing_of_labkit(script, store):
     assert results.steps.empty and results.evals.empty
 
 
+def test_a_script_that_says_how_far_it_is(script, store):
+    trial = ScriptTrial(script=script(made_scripts.COUNTS), workers=2, **ALONE)
+    row = measure([trial], store=store, quiet=True).table.iloc[0]
+    # 100 samples in 50 ms and a little more, by each worker.
+    assert row.reported and 0 < row.samples_per_second < 2 * 2100
+
+
 def test_the_command_line_says_that_a_rate_is_reported(script, tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_OUTPUTS", str(tmp_path / "outputs"))
     name = script(made_scripts.PRINTS)
