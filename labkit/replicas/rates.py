@@ -37,7 +37,8 @@ _STEP = r"(?:steps?|batch|iteration|iter|it)\b"
 PHRASES += [
     # Keras's bar, since its milliseconds per step are whole ones: 12/469 ━━━━ 1s 5ms/step
     re.compile(
-        r"(?<![\w.,/])(?P<steps_so_far>\d+)/\d+(?:\x1b\[0m)? +(?:\x1b\[\d+m)?(?:━|\[[=>.]+\])"
+        r"(?:^|\x1b\[1m|[\s\b]) *(?P<steps_so_far>\d+)/\d+(?:\x1b\[0m)? +(?:\x1b\[\d+m)?"
+        r"(?:━|\[[=>.]+\])"
     ),
     # 1.25s/it, as tqdm has it below one step per second; 6ms/step, as Keras has it
     re.compile(

@@ -48,6 +48,7 @@ def test_usual_phrases(line, rate, unit):
         ("Epoch: [0][  10/5005]\tTime  0.123 ( 0.456)\tData  0.000 ( 0.1)", 10, "steps"),
         # Keras, whose milliseconds per step are whole ones
         ("\x1b[1m 12/70\x1b[0m \x1b[37m━━\x1b[0m \x1b[1m1s\x1b[0m 2ms/step", 12, "steps"),
+        ("\x1b[1m938/938\x1b[0m \x1b[32m━━\x1b[0m \x1b[1m0s\x1b[0m 9ms/step", 938, "steps"),
         ("  7/70 [==>...........................] - ETA: 0s - loss: 2.3", 7, "steps"),
         ("Epoch: [1]  [ 20/938]  eta: 0:00:51  lr: 0.1  time: 0.05", 20, "steps"),
     ],
