@@ -31,6 +31,17 @@ for batch in range(6):
 '''
 """It prints what MXNet's Speedometer does, on standard error."""
 
+COUNTS = '''
+import time
+
+for epoch in (1, 2):
+    for batch in range(5):
+        print("Train Epoch: {} [{}/500 ({:.0f}%)]\\tLoss: 0.5".format(
+            epoch, 100 * batch, 100 * batch / 5))
+        time.sleep(0.05)
+'''
+"""It prints what PyTorch's examples do, which say how far they are, and not how fast."""
+
 KVSTORE = '''
 import sys
 

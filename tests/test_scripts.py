@@ -82,6 +82,21 @@ def test_a_script_with_three_calls_is_measured_as_a_trial_is(script, store, tens
     assert all(run.current for run in store.runs())
 
 
+BATCHES = "from labkit import report\nreport.ready()\nfor n in ({}):\n    report.step(n)\n"
+
+
+def test_the_last_batch_of_an_epoch_may_be_smaller(script, store):
+    name = script(BATCHES.format("64, 64, 20"))
+    results = measure([ScriptTrial(script=name, batch_size=64, **ALONE)], store=store, quiet=True)
+    assert results.table.status[0] == "finished"
+
+
+@pytest.mark.parametrize("samples", [96, 32])
+def test_batches_of_another_size_are_no_run_of_it(samples, script, store):
+    said = fail(store, script=script(BATCHES.format(f"{samples}, {samples}")), batch_size=64)
+    assert f"samples after 2 steps is {2 * samples}, should be 128" in said
+
+
 def test_a_changed_script_is_measured_anew_and_is_another_line(script, store):
     values = ALONE | {"script": script(made_scripts.REPORTS), "arguments": "3000"}
     first = measure([ScriptTrial(**values)], store=store, quiet=True)
@@ -152,6 +167,13 @@ def test_a_script_that_knows_nothing_of_labkit(script, store):
     for unknown in ("startup_s", "cpu_ms_per_step", "duration_s", "accuracy"):
         assert row[unknown] != row[unknown]
     assert results.steps.empty and results.evals.empty
+
+
+def test_a_script_that_says_how_far_it_is(script, store):
+    trial = ScriptTrial(script=script(made_scripts.COUNTS), workers=2, **ALONE)
+    row = measure([trial], store=store, quiet=True).table.iloc[0]
+    # 100 samples in 50 ms and a little more, by each worker.
+    assert row.reported and 0 < row.samples_per_second < 2 * 2100
 
 
 def test_the_command_line_says_that_a_rate_is_reported(script, tmp_path, monkeypatch):

@@ -67,7 +67,8 @@ examples:
 @click.option(
     "--pattern", metavar="REGEX",
     help="What rates look like that --script prints, with a group named samples or steps around "
-    "the number per second; usual phrases, such as 123.4 images/sec, are known without.",
+    "the number per second, or samples_so_far or steps_so_far around a count; usual phrases, such "
+    "as 123.4 images/sec, are known without.",
 )
 @click.argument(
     "arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value

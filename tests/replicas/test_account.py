@@ -1,0 +1,58 @@
+"""What is made of the lines of a script that counts, but says no rate."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from labkit.replicas import account, machine
+from labkit.replicas.account import Account
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Return a function that prints lines, one a second or at given times; returns the rates."""
+    clock = SimpleNamespace(t=0.0)
+    monkeypatch.setattr(account, "time", SimpleNamespace(monotonic=lambda: clock.t))
+    monkeypatch.setattr(machine, "cpu_seconds", lambda pid: 0.0)
+
+    def say(lines, pattern=None):
+        written = []
+        writer = SimpleNamespace(write=lambda kind, **values: written.append(values))
+        found = Account(SimpleNamespace(role="worker", pattern=pattern), writer)
+        for line in lines:
+            clock.t, text = (clock.t + 1, line) if isinstance(line, str) else line
+            found.printed(text, pid=1)
+        return [(each["t"], each["rate"], each["unit"]) for each in written], found.complaint()
+
+    return say
+
+
+def test_a_count_is_a_rate_since_the_one_before(said):
+    lines = [(10 + 2 * i, f"Train Epoch: 1 [{640 * i}/60000 ({i}%)]") for i in range(4)]
+    found, complaint = said(lines)
+    assert found == [(12, 320, "samples"), (14, 320, "samples"), (16, 320, "samples")]
+    assert not complaint
+
+
+def test_an_epoch_counts_from_its_beginning(said):
+    lines = [f"Epoch: [{epoch}][{step}/3] Time 0.1" for epoch in range(2) for step in (0, 1, 3)]
+    found, _ = said(lines)
+    # None in the fourth second: what was done from 3 of one epoch to 0 of the next, nobody knows.
+    assert found == [(t, rate, "steps") for t, rate in ((2, 1), (3, 2), (5, 1), (6, 2))]
+
+
+def test_a_count_that_is_printed_twice_says_nothing_new(said):
+    found, _ = said(["step 1", "step 1", "step 4"], pattern=r"step (?P<steps_so_far>\d+)")
+    assert found == [(3, 1.5, "steps")]
+
+
+def test_two_counts_at_one_time_are_no_rate(said):
+    found, _ = said([(1, "step 1"), (1, "step 2"), (2, "step 3")], r"step (?P<steps_so_far>\d+)")
+    assert found == [(2, 1, "steps")]
+
+
+def test_three_counts_are_too_few(said):
+    _, complaint = said(["Epoch: [0][0/9]", "Epoch: [0][1/9]", "Epoch: [0][2/9]"])
+    assert "printed 2 rates" in complaint
