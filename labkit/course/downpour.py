@@ -183,7 +183,8 @@ def figure(title: str, results: Any, target: float) -> Figure:
         for axes, column in zip(panels, PANELS, strict=True):
             _panel(axes, judged, column, at)
             axes.set_xticks(list(at.values()), [str(place or ALONE) for place in at])
-            axes.set(xlabel="workers", xlim=(-0.4, len(at) - 0.6), ylim=(0, None))
+            highest = 100 if PANELS[column].endswith("[%]") else None
+            axes.set(xlabel="workers", xlim=(-0.4, len(at) - 0.6), ylim=(0, highest))
         panels[0].set_title(f"seconds until {target:g} %", fontsize=9)
         handles, _ = panels[0].get_legend_handles_labels()
         if judged["oversubscribed"].astype(bool).any():
