@@ -186,8 +186,8 @@ def _variables(run: Run) -> str | None:
     """Return the elements of each variable; None where no worker has said so."""
     if not run.finished:
         return None
-    ready = next(event for event in run.workers[0] if isinstance(event, Ready))
-    return " ".join(map(str, ready.variables)) if ready.variables else None
+    ready = [event for event in run.workers[0] if isinstance(event, Ready)]  # few scripts say so
+    return " ".join(map(str, ready[0].variables)) if ready and ready[0].variables else None
 
 
 def _epoch(run: Run) -> float:
