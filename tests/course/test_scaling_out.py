@@ -59,7 +59,7 @@ def test_the_mean_staleness_is_that_of_all_others_whatever_the_speeds(speeds, se
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("workers", [2, 5, 10])
-def test_every_step_of_real_workers_is_published(framework, workers):
+def test_when_the_steps_of_real_workers_ended_is_published(framework, workers):
     run = scaling_out.trace(framework, workers)
     assert run.name.startswith(f"{framework}-lenet5-w{workers}-")
     assert framework in run.where and len(run.ends) == workers
