@@ -80,7 +80,7 @@ def main():
             beyond |= statistics.median(kept) < LEAST
         elif kept:
             beyond |= abs(statistics.median(kept) - 1) > APART
-    sys.exit(beyond and not args.quick)
+    sys.exit(int(beyond and not args.quick))
 
 
 if __name__ == "__main__":
