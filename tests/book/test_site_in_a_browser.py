@@ -67,7 +67,7 @@ LIGHT = """(() => {
 def test_pages_are_dark_where_dark_is_wanted(browser, addresses):
     browser.open(addresses[-1])
     assert browser.evaluate(LIGHT) > 200
-    browser.resize(dark=True)
+    browser.open(addresses[-1], dark=True)
     assert browser.evaluate(LIGHT) < 60
 
 
