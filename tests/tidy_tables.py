@@ -55,6 +55,7 @@ def trials(
                 "trial": f"{framework}-{model}-w{w}-b{batch}-lr{rate:g}-{initializer}-s{seed}",
                 "status": "finished",
                 "error": None,
+                "variables": None,
                 "batches_per_second": batches,
                 "samples_per_second": samples_per_second,
                 "imbalance": 0.02,
