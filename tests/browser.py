@@ -28,7 +28,7 @@ class Browser:
     def __init__(self, directory):
         command = next(filter(None, map(shutil.which, NAMES)), None)
         if command is None:
-            cannot(f"there is none of {', '.join(NAMES)}")
+            cannot(f"there is none of {', '.join(NAMES)} (.ci/packages)")
         self.process = subprocess.Popen(
             [command, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
              "--disable-background-networking", "--remote-debugging-port=0",

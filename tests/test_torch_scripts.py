@@ -20,7 +20,7 @@ def torch():
     """Have PyTorch."""
     found = subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True)
     if found.returncode:
-        cannot(f"{PYTHON} has no PyTorch; Debian: apt-get install python3-torch (.ci/pytorch)")
+        cannot(f"{PYTHON} has no PyTorch; Debian: apt-get install python3-torch (.ci/packages)")
 
 
 @pytest.fixture
