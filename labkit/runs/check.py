@@ -84,29 +84,26 @@ def _check_steps(who: str, run: Run, steps: list[Step]) -> None:
         if event.steps < last:
             raise RunError(f"{who}: steps fall from {last} to {event.steps}")
         last = event.steps
-        due = _samples(run, event.steps, event.samples)
-        _compare(who, iter([(f"samples after {event.steps} steps", event.samples, due)]))
+        due = _samples(run, event.steps)
+        what = f"samples after {event.steps} steps"
+        if run.trial.metric is None:
+            what = f"(leave --batch-size out, if a script's steps differ in size) {what}"
+        _compare(who, iter([(what, event.samples, due)]))
     _compare(who, iter([("last step", last, run.trial.total_steps)]))
 
 
-def _samples(run: Run, steps: int | None, found: int | None) -> int | None:
-    """Return the samples of so many steps of a worker, if the trial says how many these are.
-
-    The last batch of each of a script's epochs may be a smaller one.
-    """
+def _samples(run: Run, steps: int | None) -> int | None:
+    """Return the samples of so many steps of a worker, if the trial says how many these are."""
     if steps is None or run.trial.batch_size is None:
         return None
-    due = steps * run.trial.batch_size
-    if run.trial.metric is None and found is not None and due / 2 < found < due:
-        return found
-    return due
+    return steps * run.trial.batch_size
 
 
 def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
     end = events[-1]
     assert isinstance(end, End)  # or it would be no whole sequence
     yield "steps", end.steps, run.trial.total_steps
-    yield "samples", end.samples, _samples(run, end.steps, end.samples)
+    yield "samples", end.samples, _samples(run, end.steps)
     found = [event for event in events if isinstance(event, Evaluation)]
     due = run.trial.evaluations
     yield "number of evaluations", len(found), due if index == 0 or due is None else 0
