@@ -20,6 +20,11 @@ format_option = click.option(
 )  # fmt: skip
 
 
+def of_rows(rows: Iterable[Mapping[str, Any]], file_format: str) -> str:
+    """Return rows with the same columns as csv or JSON."""
+    return as_csv(rows) if file_format == "csv" else as_json(list(rows))
+
+
 def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows with the same columns as csv, empty where there is no number."""
     rows = list(rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from labkit.cli.formats import as_csv, as_json, format_option
+from labkit.cli.formats import format_option, of_rows
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.terminal import echo
@@ -124,10 +124,8 @@ def predict(
     ]
     if price is not None:
         rows = [row | {"cost": _short(found.cost(row["workers"], price))} for row in rows]
-    if file_format == "csv":
-        click.echo(as_csv(rows), nl=False)
-    elif file_format == "json":
-        click.echo(as_json(rows), nl=False)
+    if file_format != "table":
+        click.echo(of_rows(rows, file_format), nl=False)
     else:
         _print(rows, [forecast.speedup for forecast in found.forecasts])
         echo(found.note)

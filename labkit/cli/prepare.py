@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labkit.cli.formats import as_csv, as_json, format_option
+from labkit.cli.formats import format_option, of_rows
 from labkit.cli.main import main
 from labkit.cli.options import quiet_option
 from labkit.cli.terminal import terminal_width
@@ -28,10 +28,8 @@ def doctor(file_format: str) -> None:
 
     checks = doctor.examine()
     rows = [asdict(check) for check in checks]
-    if file_format == "csv":
-        click.echo(as_csv(rows), nl=False)
-    elif file_format == "json":
-        click.echo(as_json(rows), nl=False)
+    if file_format != "table":
+        click.echo(of_rows(rows, file_format), nl=False)
     else:
         click.echo(doctor.render(checks, terminal_width() or doctor.WIDEST))
     if any(check.ok is False for check in checks):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from labkit.cli.completion import notebooks, profiles
-from labkit.cli.formats import as_csv, as_json, format_option
+from labkit.cli.formats import format_option, of_rows
 from labkit.cli.main import main
 from labkit.cli.options import dry_run_option, launcher_option, quiet_option
 from labkit.cli.table import rows_of
@@ -48,10 +48,8 @@ def reproduce(
 
         rows, note = outlook(profile, only, launcher, force)
         records = [asdict(row) for row in rows]
-        if file_format == "csv":
-            click.echo(as_csv(records), nl=False)
-        elif file_format == "json":
-            click.echo(as_json(records), nl=False)
+        if file_format != "table":
+            click.echo(of_rows(records, file_format), nl=False)
         else:
             echo("\n".join([*rows_of(pd.DataFrame(records), terminal_width()), "", note]))
         return
