@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from threading import Timer
 from labkit import datasets
 from labkit.launchers.placement import arguments
 from labkit.replicas import HERE, model_check
-from labkit.settings import REPOSITORY, data_directory
+from labkit.settings import data_directory, environment
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import Model
@@ -145,7 +144,7 @@ class _Try:
             [self.framework.python, HERE / "model_check.py", self.framework.trainer,
              self.framework.name, *line],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""},
+            env=environment(CUDA_VISIBLE_DEVICES=""),
         )  # fmt: skip
         self.timer = Timer(PATIENCE, self.process.kill)
 

@@ -33,6 +33,12 @@ FIGURES = "LABKIT_FIGURES"
 """Environment variable with the directory in which a notebook of a book keeps its figures."""
 
 
+def environment(**values: str) -> dict[str, str]:
+    """Return this process's environment for one that imports this labkit, with further values."""
+    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | values
+
+
 def outputs() -> Path:
     """Return the directory of all that is measured and rendered."""
     return Path(os.environ.get(OUTPUTS) or REPOSITORY / "outputs")

@@ -15,6 +15,15 @@ ARGUMENTS = ("{job_name}", "{task_index}", "{data}")
 """Of the script, behind the fields of its trial as JSON; filled in as those of any script."""
 
 
+OTHER_VERSION = (
+    "{} is Python {}, and {} was defined in {}: a function cannot be taken along to another "
+    "version; a script can"
+)
+"""Said of an interpreter, its version, a function, and the version where that was defined."""
+
+NO_CLOUDPICKLE = "{} has no module cloudpickle, which takes functions along"
+
+
 class Job(NamedTuple):
     """What a function is called with: its part in the job.
 
@@ -77,13 +86,10 @@ def call(name, source, pickled, version):
         If this Python cannot take it up; it says why.
     """
     if sys.version_info[:2] != version:
-        here, there = ("{}.{}".format(*each) for each in (sys.version_info, version))
-        sys.exit(
-            f"this is Python {here}, and {name} was defined in {there}: a function cannot be "
-            "taken along to another version; a script can"
-        )
+        here, defined = ("{}.{}".format(*each) for each in (sys.version_info, version))
+        sys.exit(OTHER_VERSION.format(sys.executable, here, name, defined))
     if not importlib.util.find_spec("cloudpickle"):
-        sys.exit(f"{sys.executable} has no module cloudpickle, which takes functions along")
+        sys.exit(NO_CLOUDPICKLE.format(sys.executable))
     own = job(sys.argv[1:])
     # What is not in a file is found by this module's way of printing alone.
     sys.excepthook = lambda *error: traceback.print_exception(*error)

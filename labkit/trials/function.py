@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.replicas.function import Job
+from labkit.replicas.function import NO_CLOUDPICKLE, OTHER_VERSION, Job
 from labkit.trials.described import TrialError
 from labkit.trials.pickling import culprits, held, pickled, said
 from labkit.trials.sweep import Sweep
@@ -107,14 +107,9 @@ def _check_interpreter(name: str, python: str) -> None:
         raise TrialError(f"python: {python}: cannot be run as Python: {error}") from None
     there = told.stdout.strip() or "of no known version"
     if there != here:
-        raise TrialError(
-            f"python: {python} is Python {there}, and {name} was defined in {here}: a function "
-            "cannot be taken along to another version; a script can"
-        )
+        raise TrialError(f"python: {OTHER_VERSION.format(python, there, name, here)}")
     if told.returncode:
-        raise TrialError(
-            f"python: {python} has no module cloudpickle, which takes functions along"
-        )
+        raise TrialError(f"python: {NO_CLOUDPICKLE.format(python)}")
 
 
 def _packed(function: types.FunctionType) -> tuple[str, set[Path]]:

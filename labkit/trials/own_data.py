@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from labkit import datasets
 from labkit.replicas import own_data
-from labkit.settings import REPOSITORY
+from labkit.settings import environment
 
 PATIENCE = 300.0
 """Seconds that `load` may take."""
@@ -54,11 +53,9 @@ def loaded_once() -> Iterator[None]:
 def _named(file: Path) -> str:
     # -P: what can be imported from the caller's folder cannot be imported where a replica runs.
     command = [sys.executable, "-P", "-m", own_data.__name__, str(file)]
-    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE
+            command, env=environment(), capture_output=True, text=True, timeout=PATIENCE
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"{file.name}: load() takes more than {PATIENCE:g} s") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
 import select
 import shutil
 import socket
@@ -21,7 +20,7 @@ from labkit.errors import LabkitError
 from labkit.launchers.limits import GRACE, STALL
 from labkit.launchers.tracking import tail
 from labkit.replicas import forkserver
-from labkit.settings import REPOSITORY
+from labkit.settings import environment
 from labkit.trials.frameworks import Framework
 
 
@@ -100,20 +99,17 @@ class WarmProcesses:
             connection.connect(str(path))
 
     def _start(self, program: Program, threads: int, path: Path) -> None:
-        environment = os.environ | {
-            name: str(threads)
-            for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS")
-        }
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS")
         # No client's request makes a library start a network service or use a GPU.
-        paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment |= {"PYTHONPATH": os.pathsep.join(paths)}
-        environment |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
+        variables = environment(
+            **dict.fromkeys(names, str(threads)), TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES=""
+        )
         errors = path.with_suffix(".err")
         with errors.open("w") as file:
             process = subprocess.Popen(
                 [program.python, forkserver.__file__, program.file, path],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
-                env=environment, start_new_session=True, text=True,
+                env=variables, start_new_session=True, text=True,
             )  # fmt: skip
         self._started.append(process)
         if not select.select([process.stdout], [], [], STALL)[0]:
