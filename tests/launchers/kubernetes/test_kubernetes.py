@@ -8,7 +8,7 @@ import time
 
 import pytest
 from processes import REPOSITORY, eventually
-from small_trials import CASES, Live, run, trial, working
+from small_trials import CASES, ENDLESS, Live, run, trial, working
 
 from labkit.campaign import measure
 from labkit.launchers.protocol import Pods, Waiting
@@ -174,6 +174,19 @@ def test_killed_and_started_again(namespace, start_labkit, tmp_path):
     assert results.table.iloc[0].status == "finished"
     assert seen[0] == pods
     assert results.steps["steps"].max() == 200
+
+
+def test_interrupted(namespace, start_labkit):
+    labkit = start_labkit("kubernetes", framework="mxnet", model="lenet5",
+                          **CASES["lenet5"] | ENDLESS)  # fmt: skip
+    for event in labkit.events():
+        if event["kind"] == "step":
+            labkit.signal(signal.SIGINT)
+            break
+    for _ in labkit.events():
+        pass
+    labkit.wait()
+    eventually(lambda: namespace.left() == [])
 
 
 def signalled(command, number, namespace, tmp_path):
