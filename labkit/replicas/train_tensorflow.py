@@ -20,8 +20,12 @@ if __name__ == "__main__":
 
 import numpy as np
 import tensorflow
+from tensorflow.python.training import monitored_session
 
 tf = tensorflow.compat.v1
+
+# A session that recovers hides why it was lost, and whether its last step has been applied.
+monitored_session._PREEMPTION_ERRORS = ()
 
 CODE = checksum(__file__)
 
@@ -272,7 +276,8 @@ class Worker(loop.Network):
     def barrier(self) -> None:
         self.session.run(self.arrive)
         while self.session.run(self.arrivals) < self.workers:
-            time.sleep(0.01)
+            # Many that ask often are more than a server can answer beside those who still come.
+            time.sleep(0.005 * self.workers)
 
     def close(self) -> None:
         self.session.close()

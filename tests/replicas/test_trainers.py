@@ -89,6 +89,32 @@ def test_one_process_without_labkit(framework, tmp_path):
     assert evaluated.samples == 300
 
 
+@pytest.mark.usefixtures("datasets")
+def test_a_worker_that_loses_its_server_says_so():
+    """TensorFlow's session would begin anew, whatever had become of the last step."""
+    with contextlib.ExitStack() as stack:
+        roles = trial(framework="tensorflow", workers=1).replicas
+        hosts = stack.enter_context(reserved_hosts(roles))
+        server, worker = (
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "labkit.replicas.train_tensorflow",
+                     "--strategy=async-ps", f"--role={role}", f"--hosts={json.dumps(hosts)}",
+                     "--model=lenet5", f"--data={data_directory()}", "--batch-size=32",
+                     "--steps=100000", "--eval-samples=0"],
+                    cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                )
+            )
+            for role in ("server", "worker")
+        )  # fmt: skip
+        stack.callback(server.kill)
+        stack.callback(worker.kill)
+        next(line for line in worker.stdout if '"kind": "step"' in line)
+        server.kill()
+        said = next(line for line in worker.stdout if '"kind": "error"' in line)
+    assert json.loads(said.removeprefix("@labkit "))["type"] == "UnavailableError"
+
+
 # --- the networks ---------------------------------------------------------------------------
 
 PROBE = Path(__file__).with_name("probe.py")
