@@ -38,8 +38,8 @@ class Progress:
     samples : array of float, shape (points,)
         Trained on by then, from 0.
     pauses : sequence of (float, float)
-        Begin and end, in the same seconds, of every time in which the worker did not train but
-        evaluated on the test set; in order, not overlapping.
+        Begin and end, in the same seconds, of every time in which the worker did not train: it
+        evaluated on the test set, or its turn to begin had not come; in order, not overlapping.
 
     Raises
     ------
@@ -95,14 +95,14 @@ class Progress:
 class Window:
     """The time in which all workers train, and what was measured in it.
 
-    While one evaluates, not all train: those times are no part of the window, for no worker.
+    While one pauses, not all train: those times are no part of the window, for no worker.
 
     Attributes
     ----------
     begin, end : float
         Seconds since the barrier: 0, and the earliest end of training of any worker.
     paused : float
-        Seconds between them in which a worker evaluated.
+        Seconds between them in which a worker paused.
     rates : array of float, shape (workers,)
         Samples per second of each worker while all trained.
     samples_per_second : float
@@ -179,7 +179,7 @@ def window(workers: Sequence[Progress]) -> Window:
     seconds = float(together[-1])
     if not seconds > 0:
         raise MetricError(
-            f"in all of the {end:g} s in which the workers ran, one evaluated: there is no window "
+            f"in all of the {end:g} s in which the workers ran, one paused: there is no window "
             "in which all of them train; take more steps"
         )
 
@@ -210,7 +210,7 @@ def window(workers: Sequence[Progress]) -> Window:
 
 
 def _union(workers: Sequence[Progress]) -> np.ndarray:
-    """Return when at least one worker evaluated: begins and ends, in order, shape (times, 2)."""
+    """Return when at least one worker paused: begins and ends, in order, shape (times, 2)."""
     times: list[list[float]] = []
     for begin, end in sorted(tuple(pause) for worker in workers for pause in worker.pauses):
         if times and begin <= times[-1][1]:

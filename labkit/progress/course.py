@@ -134,7 +134,7 @@ class TrialCourse:
             case Pods():
                 self.roles, self.state = event.roles, pods(event.roles)
             case Barrier():
-                self._barriers[event.index] = event.t
+                self._barriers[event.index] = event.t + event.turn
             case Step():
                 self._step(event)
             case Rate():

@@ -110,9 +110,17 @@ class Ready(Event):
 
 @dataclass(frozen=True)
 class Barrier(Event):
-    """All workers have met: this worker's clock starts here."""
+    """All workers have met: this worker's clock starts here.
+
+    Attributes
+    ----------
+    turn : float
+        Seconds from here until it trains: slow nodes begin one after the other.
+    """
 
     kind: ClassVar[str] = "barrier"
+
+    turn: float = 0.0
 
 
 @dataclass(frozen=True)

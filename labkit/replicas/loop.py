@@ -107,7 +107,10 @@ def work(args, writer, model, network, data):
     network.finish()
     writer.write(events.Ready, variables=network.variables)
     network.barrier()
-    reported = writer.write(events.Barrier)
+    turn = network.pace.turn(args) if network.pace else 0.0
+    writer.write(events.Barrier, turn=round(turn, 6))
+    time.sleep(turn)
+    reported = time.monotonic()
     if network.pace:
         network.pace.start()
 

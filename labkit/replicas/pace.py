@@ -37,6 +37,17 @@ class Pace:
         """Return what a replica's command line asks for, if anything."""
         return None if args.slowdown is None else cls(args.slowdown, args.compute)
 
+    def turn(self, args) -> float:
+        """Return how many seconds after the barrier a worker's turn comes to begin.
+
+        Gradients that all take equally long would all be pushed at once, which no machines do that
+        have trained for a while. So the first steps begin evenly over the time of one. In lock
+        step all begin together every time.
+        """
+        if args.strategy != "async-ps":
+            return 0.0
+        return self.due * args.index / len(args.hosts["worker"])
+
     def start(self) -> None:
         """Stretch from now on: what came before was the warm-up."""
         self._running = True

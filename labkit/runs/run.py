@@ -222,8 +222,10 @@ def _trial(values: dict[str, Any], directory: Path) -> Trial | ScriptTrial:
 
 def _progress(worker: list[Event]) -> Progress:
     steps = since_barrier(worker, Step)
+    ((_, barrier),) = since_barrier(worker, Barrier)
+    evaluated = [(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)]
     return Progress(
         t=np.array([0.0, *(t for t, _ in steps)]),
         samples=np.array([0, *(step.samples for _, step in steps)]),
-        pauses=[(t - e.pause, t) for t, e in since_barrier(worker, Evaluation)],
+        pauses=[(0.0, barrier.turn), *evaluated] if barrier.turn else evaluated,
     )

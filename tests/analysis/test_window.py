@@ -207,7 +207,7 @@ def test_the_window_ends_with_the_first_worker(workers):
         ([Progress([0, 1], [0, 9]), Progress([0, 3], [0, 9], [(0, 2)])], "worker 1 did not train"),
         (
             [Progress([0, 2], [0, 9], [(0, 1)]), Progress([0, 2], [0, 9], [(1, 2)])],
-            "one evaluated",
+            "one paused",
         ),
         ([Progress([0, 1], [0, 0])], "no sample was trained on"),
     ],

@@ -146,7 +146,9 @@ def test_evaluation_counts_each_sample_once(work):
 def test_inference_is_timed_alone(work, monkeypatch):
     """Not with the copy of the weights before it, nor with what its first time has to build."""
     now = [100.0]
-    clock = types.SimpleNamespace(monotonic=lambda: now[0], process_time=time.process_time)
+    clock = types.SimpleNamespace(
+        monotonic=lambda: now[0], process_time=time.process_time, sleep=lambda seconds: None
+    )
     for module in (loop, events):
         monkeypatch.setattr(module, "time", clock)
 

@@ -1,5 +1,7 @@
 """A slow node's computing: stretched from its beginning, whatever the machine does meanwhile."""
 
+import argparse
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +66,22 @@ def test_the_wait_is_from_the_beginning(clock):
         "gradients": 3, "late": 0, "low": pytest.approx(0.22), "median": pytest.approx(0.7),
         "high": pytest.approx(0.932),
     }  # fmt: skip
+
+
+def test_asynchronous_workers_begin_one_after_the_other():
+    """Evenly over the time of one step; in lock step they wait for each other anyway."""
+    slow = Pace(10, 0.1)
+    hosts = {"worker": ["a:1", "b:1", "c:1", "d:1"]}
+
+    def turns(strategy):
+        return [
+            slow.turn(argparse.Namespace(strategy=strategy, index=index, hosts=hosts))
+            for index in range(4)
+        ]
+
+    assert turns("async-ps") == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert turns("sync-ps") == [0, 0, 0, 0]
+    assert slow.turn(argparse.Namespace(strategy="single", index=0, hosts=None)) == 0
 
 
 def test_the_warm_up_is_neither_stretched_nor_counted(clock):

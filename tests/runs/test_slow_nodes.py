@@ -1,5 +1,6 @@
 """Runs of slow nodes: when their rates hold, and that nobody takes them for those of today's."""
 
+import json
 import math
 
 import made_runs
@@ -9,6 +10,7 @@ from matplotlib.text import Text
 from labkit import analysis
 from labkit.figures import speedup, throughput
 from labkit.figures.page import title_of
+from labkit.replicas.events import PREFIX
 from labkit.runs import RunError
 from labkit.runs.run import LATE_SHARE, LEAST_IDLE
 
@@ -41,6 +43,29 @@ def test_what_is_kept(store):
     assert found.idle_share == pytest.approx(1 - 0.625 / 4)
     assert not found.overloaded
     assert found.batches_per_second == pytest.approx(15)
+
+
+def test_the_window_begins_when_all_have_had_their_turn(store):
+    """The second worker trains from four seconds after the barrier on, as fast as ever."""
+    trial = made_runs.trial(slowdown=20)
+
+    def change(role, index, lines):
+        if (role, index) != ("worker", 1):
+            return lines
+        events = [json.loads(line.removeprefix(PREFIX)) for line in lines]
+        met = next(event for event in events if event["kind"] == "barrier")
+        met["turn"] = 4.0
+        for event in events[events.index(met) + 1 :]:
+            event["t"] += 4
+        return [made_runs.line(event) for event in events]
+
+    with store.claim(trial) as scratch:
+        made_runs.write(trial, scratch, change)
+        run = store.keep(trial, scratch, made_runs.RECORD | {"calibration": CALIBRATION})
+    window = run.window
+    assert (window.begin, window.end, window.paused) == (0, pytest.approx(10), pytest.approx(4))
+    assert window.rates == pytest.approx([500, 250])
+    assert row(store, run).overloaded is not True
 
 
 def test_a_machine_is_never_less_than_not_idle(store):
