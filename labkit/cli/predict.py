@@ -12,7 +12,7 @@ from labkit.cli.formats import format_option, of_rows
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.terminal import echo
-from labkit.errors import LabkitError
+from labkit.errors import LabkitError, nearest
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
 
@@ -22,10 +22,10 @@ UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 MOST = 64
 """Workers up to which is predicted from one, if not told otherwise."""
 
-SYSTEM = ("strategy", "servers", "slowdown", "slowdown_spread", "bandwidth", "cores")
-"""Options that say what is simulated, as attributes of `System`."""
+SYSTEM = ("strategy", "servers", "slowdown", "slowdown_spread", "cpu", "bandwidth", "cores")
+"""Options that say what is simulated, as arguments of `Measured.system`."""
 
-WHAT_IF = ("model", "batch_size", *SYSTEM, "price")
+WHAT_IF = ("model", "batch_size", "node", *SYSTEM, "price")
 """Options that need the demands of a step, which MINE.CSV does not have."""
 
 
@@ -53,7 +53,9 @@ examples:
   labkit predict --framework mxnet --model lenet5 --batch-size 128 \\
       --reference --servers 2 --bandwidth 1Gbit --slowdown 10 --price 0.05
   labkit predict --framework mxnet --model lenet5 --batch-size 128 \\
-      --reference --strategy sync-ps --slowdown 20 --slowdown-spread 2""",
+      --reference --strategy sync-ps --slowdown 20 --slowdown-spread 2
+  labkit predict --framework tensorflow --model lenet5 --batch-size 128 \\
+      --reference --node thesis --cpu 0.4""",
 )
 @click.argument("points", metavar="[MINE.CSV]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -78,10 +80,19 @@ examples:
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were so many servers?")
+@click.option(
+    "--node", metavar="today|thesis",
+    help="What if nodes were like this, in all that is not said otherwise? The thesis's: "
+    "--slowdown 10 --bandwidth 2Gbit, an estimate.",
+)  # fmt: skip
 @click.option("--slowdown", type=float, help="What if computing took this many times as long?")
 @click.option(
     "--slowdown-spread", type=float,
     help="What if the last worker were this many times as slow as the first?",
+)  # fmt: skip
+@click.option(
+    "--cpu", type=float, metavar="FRACTION",
+    help="What if all but computing gradients, servers too, had this fraction of a core?",
 )  # fmt: skip
 @click.option(
     "--bandwidth", callback=_bandwidth, metavar="1Gbit",
@@ -147,7 +158,7 @@ def _simulated(
     from labkit.campaign import check_launcher
     from labkit.cli.results import Source
     from labkit.runs.demands import measured
-    from labkit.runs.whatif import what_if
+    from labkit.runs.whatif import NODES, what_if
 
     missing = [name for name in ("framework", "model", "batch_size") if options[name] is None]
     if missing:
@@ -163,7 +174,11 @@ def _simulated(
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
     table = Source(options["reference"], check_launcher(options["launcher"])).table
-    asked = {name: options[name] for name in SYSTEM if options[name] is not None}
+    node = "today" if options["node"] is None else options["node"]
+    if node not in NODES:
+        raise LabkitError(f"node: {node!r}{nearest(node, NODES)}; allowed: {', '.join(NODES)}")
+    said = {name: options[name] for name in SYSTEM if options[name] is not None}
+    asked = NODES[node] | said
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
     same["optimizer"] = options["optimizer"]
     found = measured(table, options["framework"], options["model"], options["batch_size"], **same)

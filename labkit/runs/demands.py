@@ -53,13 +53,17 @@ class Measured:
     circumstances: dict[str, Any]
     sizes_known: bool
 
-    def system(self, workers: int, servers: int | None = None, **values: Any) -> System:
+    def system(
+        self, workers: int, servers: int | None = None, cpu: float = 1.0, **values: Any
+    ) -> System:
         """Return a trial with these demands, its servers as the framework has them by default.
 
         Parameters
         ----------
         workers : int
         servers : int, optional
+        cpu : float
+            The fraction of a core that a node has for all but computing gradients.
         **values
             Further attributes of `System`.
 
@@ -77,7 +81,7 @@ class Measured:
                 f"leave it out, or take one of {', '.join(MODELS)}"
             )
         return System(
-            self.demands, workers, servers, placement=row.placement,
+            self.demands.on(cpu), workers, servers, placement=row.placement,
             beside=row.servers_per_worker and servers == workers, **values,
         )  # fmt: skip
 

@@ -27,6 +27,12 @@ LEAST_STEPS = 20
 ALONE = 0.05
 """How far, relatively, a single run without repeats may be from the next."""
 
+NODES: dict[str, dict[str, float]] = {
+    "today": {},
+    "thesis": {"slowdown": 10.0, "bandwidth": 2e9},
+}
+"""What nodes are like: those that were measured; the thesis's, an estimate (docs/claims.md)."""
+
 SLOWEST = "slower workers"
 """What limits those of which no station is busy, but the last are slower than the first."""
 
@@ -41,7 +47,7 @@ class WhatIf(Forecasts):
         As of `Forecasts`.
     measured : Measured
     asked : mapping of str to value
-        The attributes of `System` that were asked about, beside the number of workers.
+        The arguments of `Measured.system` that were asked about, beside the number of workers.
     """
 
     measured: Measured
@@ -139,7 +145,7 @@ def what_if(
         How often the intervals are to hold the truth: they have the spread of the repeats in
         them, and 3 % per doubling for what the model does not know.
     **asked
-        Further attributes of `System`: ``servers``, ``strategy``, ``slowdown``,
+        Further arguments of `Measured.system`: ``servers``, ``cpu``, ``strategy``, ``slowdown``,
         ``slowdown_spread``, ``bandwidth``, ``cores``.
 
     Returns

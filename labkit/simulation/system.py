@@ -54,6 +54,25 @@ class Demands:
     compute_cv: float = 0.0
     server_cv: float = 0.0
 
+    def on(self, cpu: float) -> Demands:
+        """Return the demands where all but computing gradients gets a fraction of a core.
+
+        Parameters
+        ----------
+        cpu : float
+            The fraction.
+
+        Raises
+        ------
+        LabkitError
+            If it is none.
+        """
+        if not 0 < cpu <= 1:
+            raise LabkitError(f"cpu: {cpu!r}; allowed: a fraction of a core, such as 0.5")
+        return replace(
+            self, client=self.client / cpu, server=self.server / cpu, hidden=self.hidden / cpu
+        )
+
 
 @dataclass(frozen=True)
 class System:

@@ -49,6 +49,23 @@ def test_other_nodes_can_be_asked_for(labkit, one):
     assert float(in_step[0]["throughput"]) < 80
 
 
+def test_slower_servers_can_be_asked_for(labkit, one):
+    """What an update takes of the busiest server is twice as much on half a core."""
+    asked = (*ASKED, "--workers", "30", "--servers=1", "--format=csv")
+    (whole,), (half,) = rows(labkit(*asked)), rows(labkit(*asked, "--cpu=0.5"))
+    assert half["limit"] == whole["limit"] == "server 0"
+    assert float(half["throughput"]) == pytest.approx(float(whole["throughput"]) / 2, rel=0.01)
+
+
+def test_nodes_like_the_thesiss_can_be_asked_for(labkit, one):
+    """And what is said besides counts more."""
+    asked = (*ASKED, "--workers", "4", "--format=csv")
+    assert rows(labkit(*asked, "--node=today")) == rows(labkit(*asked))
+    thesis = rows(labkit(*asked, "--node=thesis"))
+    assert thesis == rows(labkit(*asked, "--slowdown=10", "--bandwidth=2Gbit"))
+    assert rows(labkit(*asked, "--node=thesis", "--slowdown=100")) != thesis
+
+
 def test_stragglers_can_be_asked_for(labkit, one):
     """Of 50 ms of computing: 5 and 10 s a step, and 50 ms in the server."""
     asked = (*ASKED, "--workers", "2", "--slowdown=100", "--slowdown-spread=2", "--format=csv")
@@ -121,6 +138,8 @@ def test_without_a_run_the_next_step_is_said(labkit, one):
         ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
         ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),
         ([*ASKED, "--slowdown-spread=0.5"], "slowdown_spread: 0.5; allowed: 1 or more"),
+        ([*ASKED, "--cpu=0"], "cpu: 0.0; allowed: a fraction of a core"),
+        ([*ASKED, "--node=tesis"], "did you mean 'thesis'?"),
         ([*ASKED, "--slowdown=0.1"], "slowdown: 0.1; allowed: 1 or more"),
         ([*ASKED, "--strategy=sinc-ps"], "did you mean 'sync-ps'?"),
     ],

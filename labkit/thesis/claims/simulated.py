@@ -12,7 +12,7 @@ import pandas as pd
 
 from labkit import analysis
 from labkit.runs.demands import Measured, NoDemands, measured
-from labkit.runs.whatif import what_if
+from labkit.runs.whatif import NODES, what_if
 from labkit.thesis.claims.checks import COUNTS, RATE, TIME, Check, Point
 from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, Finding
 from labkit.thesis.claims.nodes import MACHINE, Sample
@@ -26,7 +26,7 @@ have done at 5 to 10 GFLOP/s, in 180 to 360 ms. On a core of the published run i
 times less.
 """
 
-BANDWIDTH = 2e9
+BANDWIDTH = NODES["thesis"]["bandwidth"]
 """Bits per second of its nodes."""
 
 YES, NO, DEPENDS, NOT_SIMULATED = "yes", "no", "depends on how slow", "not simulated"
