@@ -173,7 +173,7 @@ def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, rendere
 
 def test_a_book_is_published_only_when_it_is_up_to_date(notebooks, rendered, tmp_path):
     with pytest.raises(BookError, match="0-1-tiny; first: labkit reproduce --profile tiny"):
-        publish("tiny", tmp_path / "published", notebooks)
+        publish("tiny", destination=tmp_path / "published", notebooks=notebooks)
     assert not (tmp_path / "published").exists()
 
 

@@ -83,18 +83,28 @@ def test_a_notebook_is_run_rendered_and_kept(
     published = tmp_path / "published"
     published.mkdir()
     (published / "of-last-time").touch()
-    publish("tiny", published, notebooks)
+    publish("tiny", destination=published, notebooks=notebooks)
     there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")} | {"README.md"}
     assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
     trials = pd.read_parquet(published / "trials.parquet")
     assert len(trials) == 1 and trials["accuracy"].notna().all()
     assert set(trials["host"]) == {platform.node()} and trials["revision"].notna().all()
 
+    # Another profile's pages come into a folder of their own, its trials into the same tables.
+    with (notebooks / "profiles.toml").open("a") as file:
+        file.write("[longer.common]\nsteps = 8\n")
+    reproduce("longer", notebooks=notebooks, echo=said.append)
+    publish("tiny", ["longer"], published, notebooks)
+    assert (published / "longer/0-1-tiny.html").exists()
+    assert "(longer/README.md)" in (published / "README.md").read_text()
+    assert "steps = 8" in json.dumps(json.loads((published / "longer/0-1-tiny.ipynb").read_text()))
+    assert sorted(pd.read_parquet(published / "trials.parquet")["steps"]) == [6, 8]
+
     # Not without the runs that it shows; what was published before stays.
-    (run,) = Store().root.glob("mxnet-*")
+    run = Store().root / trials["trial"][0]
     run.rename(tmp_path / "gone")
     with pytest.raises(BookError, match=f"no longer there: {run.name}; first: .* --force"):
-        publish("tiny", published, notebooks)
+        publish("tiny", destination=published, notebooks=notebooks)
     assert (published / "trials.parquet").exists()
 
 
