@@ -118,6 +118,19 @@ def test_what_is_expected_is_left_at_first_and_what_it_takes_corrects_it(progres
     assert 20 < progress.course.left < 40
 
 
+@pytest.mark.parametrize(("slowdown", "left"), [(20, 30), (None, 300)])
+def test_ten_slow_nodes_take_no_longer_than_one(progress, clock, slowdown, left):
+    """They wait at the same time; workers that compute all the time may have to share cores."""
+    one, ten = (made_runs.trial(workers=n, slowdown=slowdown) for n in (1, 10))
+    progress.plan([one, ten])
+    with progress.trial(one) as course:
+        for share in (0.5, 1.0):
+            clock.now = 30 * share
+            progress.event(one, step(one, share))
+        course.state = DONE
+    assert progress.course.left == pytest.approx(left)
+
+
 @pytest.fixture
 def scripts(tmp_path):
     """Return three repeats of a script."""

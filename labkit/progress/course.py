@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from labkit.launchers.protocol import Notice, Pods, Retrying, Submitted, Waiting
 from labkit.replicas.events import Barrier, Evaluation, Event, Rate, Step
 from labkit.trials import Trial
+from labkit.trials.demand import is_slow
 
 DONE, REUSED = "done", "run by another sweep meanwhile"
 """Outcomes of a trial that has all its samples."""
@@ -22,6 +23,11 @@ def work(trial: Trial) -> int:
     if trial.total_steps is None:
         return 1
     return trial.total_steps * trial.workers * trial.batch_size
+
+
+def _in_turn(trial: Trial) -> float:
+    """Return the samples that take their time one after the other: slow nodes wait at once."""
+    return work(trial) / (trial.workers if is_slow(trial) else 1)
 
 
 def pods(roles: dict[str, dict[str, int]]) -> str:
@@ -243,7 +249,7 @@ class Course:
         if all(trial in size for trial in self._planned):
             counted_on = sum(size.values()) / max(len(size), 1)
         else:
-            size = {trial: work(trial) for trial in self._planned}
+            size = {trial: _in_turn(trial) for trial in self._planned}
         counted = [*self.running.values(), *self._ended.values()]
         done = sum(size[c.trial] * c.known for c in counted)
         if not done + counted_on:
