@@ -201,7 +201,7 @@ def window(workers: Sequence[Progress]) -> Window:
     return Window(
         begin=0.0,
         end=end,
-        paused=end - seconds,
+        paused=round(end - seconds, 9),  # as rounded as what passes outside of pauses
         rates=rates,
         samples_per_second=float(rates.sum()),
         imbalance=float((rates.max() - rates.min()) / rates.mean()),
