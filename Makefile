@@ -16,7 +16,7 @@ test: $(READY) ## run the tests: first those that may run beside others, on all 
 	$(BIN)/python -m pytest -m "unit or beside" --numprocesses auto
 	$(BIN)/python -m pytest -m "not (unit or beside)"
 
-reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|thesis)
+reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|emulated|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)
 
 book: $(READY) ## make a site of all notebooks with their results, in outputs/book
