@@ -11,6 +11,13 @@ Only the standard library and numpy may be imported here: frameworks are handed 
 # one of 10,000 words.
 DATASETS = ("fashion-mnist", "mnist")
 
+# Or data of your own: instead of DATASETS a function that returns four arrays, a row per sample.
+# Inputs from 0 to 255 (uint8) become 0 to 1, floats stay as they are; labels are classes from 0.
+#
+#     def load(folder):  # the folder of this file
+#         data = np.load(folder / "mine.npz")
+#         return data["train_x"], data["train_y"], data["test_x"], data["test_y"]
+
 # How it is judged on the test set: "accuracy" (percent), or "perplexity" of a language model.
 METRIC = "accuracy"
 
