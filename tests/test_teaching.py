@@ -41,7 +41,9 @@ def test_the_ranges_are_those_of_the_published_run():
 
 def test_the_speedups_are_those_of_the_published_run():
     low, high, *slow = re.search(
-        r"two MXNet workers there is ([\d.]+) to ([\d.]+),.*?\n?.*?slow nodes ([\d.]+) to ([\d.]+)\.", PAGE
+        r"two MXNet workers there is ([\d.]+) to ([\d.]+),.*?\n?.*?"
+        r"slow nodes ([\d.]+) to ([\d.]+)\.",
+        PAGE,
     ).groups()
     found = speedups(scaling())
     two = found[(found.workers == 2) & (found.n > 1)]
