@@ -94,15 +94,22 @@ def check(row: Framework) -> None:
 
 @functools.cache
 def revision() -> str:
-    """Return the checkout's git commit, with ``+`` if files differ from it, or ``unknown``."""
+    """Return the checkout's git commit, with ``+`` if files differ from it, or ``unknown``.
+
+    What is published there comes from runs, and decides none.
+    """
+    changed = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)outputs"]
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--dirty=+"],
-            cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=30,
+        commit, differs = (
+            subprocess.run(
+                ["git", *words], cwd=REPOSITORY, capture_output=True, text=True, check=True,
+                timeout=30,
+            ).stdout.strip()
+            for words in (["describe", "--always", "--abbrev=12"], changed)
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return described.stdout.strip()
+    return f"{commit}+" if differs else commit
 
 
 def _cpu_model() -> str:
