@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import importlib.util
@@ -12,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
+import tokenize
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -159,13 +161,16 @@ def _too_large(function: types.FunctionType, size: int) -> str:
 
 
 def _source(function: types.FunctionType) -> list[str]:
-    """Return the lines of a function; none where they cannot be had."""
+    """Return the lines of a function; none where they cannot be had, as after its file changed."""
     if function.__name__ == "<lambda>":
         return []  # they would be the whole statement in which it stands
     try:
-        return textwrap.dedent(inspect.getsource(function)).splitlines(keepends=True)
-    except (OSError, TypeError):
+        text = textwrap.dedent(inspect.getsource(function))
+        (found,) = ast.parse(text).body
+    except (OSError, TypeError, ValueError, SyntaxError, tokenize.TokenError):
         return []
+    named = getattr(found, "name", None) == function.__name__
+    return text.splitlines(keepends=True) if named else []
 
 
 # --- the user's own modules -----------------------------------------------------------------

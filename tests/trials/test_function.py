@@ -66,6 +66,13 @@ def test_wherever_a_function_is_defined_it_is_the_same(rate, lines, file):
     assert identity(rate=rate) == identity("\n" * lines + TRAIN, file, rate=rate)
 
 
+@pytest.mark.parametrize("now", ["", '"""Open', "other = [", "  if", "def other():\n    pass\n"])
+def test_where_the_file_has_changed_since_no_other_text_is_taken_for_its_own(now, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("\n" + now)
+    assert identity(rate=1) == identity(TRAIN, str(file), rate=1)
+
+
 @given(st.integers(), st.integers())
 def test_another_value_that_it_uses_makes_another_trial(one, other):
     assert (identity(rate=one) == identity(rate=other)) == (one == other)
