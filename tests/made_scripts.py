@@ -1,6 +1,6 @@
 """Training scripts of a user's own, small ones: nothing in them is of labkit but three calls."""
 
-REPORTS = '''
+REPORTS = """
 import sys
 
 import numpy as np
@@ -16,10 +16,10 @@ for _ in range(int(sys.argv[1])):
     weights -= 0.05 * inputs.T @ errors / 64
     report.step(64, loss=(errors**2).mean(), rest=np.abs(errors).max())
 report.evaluation(accuracy=75, error=np.abs(weights - np.arange(20)).max())
-'''
+"""
 """It learns a linear function and says so."""
 
-PRINTS = '''
+PRINTS = """
 import logging
 import sys
 import time
@@ -28,10 +28,10 @@ logging.basicConfig(level=logging.INFO)
 for batch in range(6):
     time.sleep(0.05)
     logging.info("Epoch[0] Batch [%d]\\tSpeed: %.2f samples/sec\\taccuracy=0.5", batch, 1000)
-'''
+"""
 """It prints what MXNet's Speedometer does, on standard error."""
 
-COUNTS = '''
+COUNTS = """
 import time
 
 for epoch in (1, 2):
@@ -39,10 +39,10 @@ for epoch in (1, 2):
         print("Train Epoch: {} [{}/500 ({:.0f}%)]\\tLoss: 0.5".format(
             epoch, 100 * batch, 100 * batch / 5))
         time.sleep(0.05)
-'''
+"""
 """It prints what PyTorch's examples do, which say how far they are, and not how fast."""
 
-KVSTORE = '''
+KVSTORE = """
 import sys
 
 import mxnet as mx  # a server's and the scheduler's process stays in here
@@ -58,10 +58,10 @@ for step in range(int(sys.argv[1])):
     if step % 10 == 0:
         print("step {} of worker {}, {} in all: {} images/sec".format(
             step, store.rank, store.num_workers, 100 + store.rank))
-'''
+"""
 """It trains over MXNet's parameter servers, as their documents show it."""
 
-TENSORFLOW = '''
+TENSORFLOW = """
 import argparse
 import json
 import os
@@ -72,6 +72,7 @@ parser = argparse.ArgumentParser()
 for name in ("ps_hosts", "worker_hosts", "job_name"):
     parser.add_argument("--" + name)
 parser.add_argument("--task_index", type=int)
+parser.add_argument("--steps", type=int, default=40)
 args = parser.parse_args()
 config = json.loads(os.environ["TF_CONFIG"])
 assert config["cluster"]["ps"] == args.ps_hosts.split(","), config
@@ -88,14 +89,14 @@ with v1.device(v1.train.replica_device_setter(cluster=cluster)):
     count = v1.get_variable("count", [], initializer=v1.zeros_initializer())
     add = count.assign_add(1)
 with v1.train.MonitoredTrainingSession(server.target, is_chief=args.task_index == 0) as session:
-    for step in range(40):
+    for step in range(args.steps):
         session.run(add)
         if step % 10 == 9:
             print("steps/sec: 12.5")
-'''
+"""
 """The older style of TensorFlow's scripts: hosts on the command line."""
 
-TORCH = '''
+TORCH = """
 import sys
 import time
 
@@ -125,7 +126,7 @@ for step in range(int(sys.argv[1])):
 print("weights of worker {} of {}: {}".format(
     dist.get_rank(), dist.get_world_size(), [p.sum().item() for p in layers.parameters()]))
 dist.destroy_process_group()
-'''
+"""
 """It trains by PyTorch's DistributedDataParallel over gloo, as torchrun would start it."""
 
 TORCH_REPORTS = (
@@ -135,3 +136,58 @@ TORCH_REPORTS = (
              "    report.step(BATCH, loss=loss.item())\n", 1)
 )  # fmt: skip
 """The same with the calls of `labkit.report`, which is all that it needs of labkit."""
+
+ENDLESS = """
+import itertools
+import os
+import subprocess
+import sys
+import time
+
+with open("pids-" + sys.argv[1], "w") as file:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    file.write("{} {}".format(os.getpid(), child.pid))
+for step in itertools.count():
+    time.sleep(0.02)
+    print("step", step, "1000 samples/sec")
+"""
+"""It never ends, and has started something that does not either."""
+
+ENDLESS_REPORTS = """
+import itertools
+import time
+
+from labkit import report
+
+report.ready()
+for _ in itertools.count():
+    time.sleep(0.001)
+    report.step(64, loss=0.5)
+"""
+"""It never ends, either."""
+
+TOGETHER = """
+import os
+import socket
+import sys
+import time
+
+rank = int(os.environ["RANK"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    peer, _ = socket.create_server(address).accept()
+else:
+    while True:
+        try:
+            peer = socket.create_connection(address)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+while True:
+    time.sleep(0.02)
+    peer.sendall(b"gradient")
+    if not peer.recv(8):
+        sys.exit("the other worker has gone")
+    print("1000 samples/sec")
+"""
+"""It never ends but by the other worker's end, as in a collective."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import made_scripts
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from processes import REPOSITORY, eventually, running
@@ -16,6 +17,8 @@ from labkit.cli import main
 from labkit.errors import LabkitError
 from labkit.figures import speedup
 from labkit.launchers.local import patience
+from labkit.planning import Experience
+from labkit.replicas.events import Rate
 from labkit.runs.tensorboard import export
 from labkit.trials import TrialError
 
@@ -63,10 +66,13 @@ def test_a_script_with_three_calls_is_measured_as_a_trial_is(script, store, tens
     assert table.batch_size.isna().all()
     assert table.samples_per_second.tolist() == pytest.approx(64 * table.batches_per_second)
     assert (table.startup_s > 0).all() and (table.cpu_ms_per_step > 0).all()
-    steps = results.steps
+    steps, means = results.steps, []
     for _, worker in steps.groupby(["trial", "worker"]):
         assert worker.steps.iloc[-1] == 20000 and worker.samples.iloc[-1] == 64 * 20000
-        assert worker.loss.iloc[-1] < 1e-3 and worker.rest.notna().all()
+        assert worker.rest.notna().all()
+        # All learn the same; each report is a mean, over as many steps as the machine was fast.
+        means.append(np.average(worker.loss, weights=np.diff(worker.steps, prepend=0)))
+    assert len(means) == 3 and means == pytest.approx([means[0]] * 3, rel=1e-4)
     assert steps.updates.isna().all(), "nobody knows what it does with its gradients"
     assert set(results.evals.metric) == {"accuracy", "error"}
     # All that works on tables works on this one.
@@ -188,6 +194,105 @@ def test_the_command_line_says_that_a_rate_is_reported(script, tmp_path, monkeyp
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize(("rates", "due"), [("first", 3000), ("total", 1000)])
+def test_a_script_of_which_only_the_first_worker_prints(rates, due, script, store):
+    text = made_scripts.ENDLESS.replace("    print(", "    sys.argv[1] == '0' and print(")
+    trial = ScriptTrial(script=script(text), workers=3, duration=0.5, rates=rates, batch_size=10,
+                        arguments="{task_index}", **ALONE)  # fmt: skip
+    row = measure([trial], store=store, quiet=True).table.iloc[0]
+    assert row.samples_per_second == pytest.approx(due) and row.rates == rates
+    assert row.imbalance != row.imbalance, "nobody knows how fast the others are"
+    assert speedups(store.results().table).empty  # without one worker's
+
+
+def test_whose_rates_they_are_is_said_in_a_known_word(script):
+    with pytest.raises(TrialError, match="rates: 'frist'.*each, first, total"):
+        ScriptTrial(script=script(made_scripts.PRINTS), rates="frist", **ALONE)
+
+
+# --- for some time alone --------------------------------------------------------------------
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Return an interpreter that has a module torch; nothing of PyTorch itself is in it."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/torch.py").write_text("")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH={tmp_path}/there:$PYTHONPATH exec {sys.executable} "
+                      '"$@"\n')  # fmt: skip
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_a_script_that_never_ends_is_measured_for_as_long_as_is_asked(script, store):
+    name = script(made_scripts.ENDLESS)
+    trial = ScriptTrial(script=name, workers=2, duration=1, arguments="{task_index}", **ALONE)
+    (found,) = measure([trial], store=store, quiet=True).runs
+    assert found.reported and found.window.samples_per_second == pytest.approx(2000)
+    times = [[event.t for event in events if isinstance(event, Rate)] for events in found.workers]
+    assert all(last - first >= 1 for first, *_, last in times)
+    pids = [int(pid) for index in range(2) for pid in Path(f"pids-{index}").read_text().split()]
+    eventually(lambda: not running(pids))
+    assert measure([trial], store=store, quiet=True).note.startswith("1 trial: 0 run, 1 re-used")
+    # A plan counts on it.
+    asked, longer = (Experience(store.runs()).cost(trial.replace(duration=n)) for n in (1, 11))
+    assert longer.seconds - asked.seconds == pytest.approx(10) and asked.seconds > 1
+    unknown = Experience([]).cost(trial)
+    assert unknown.seconds == 1 and unknown.at_least
+
+
+def test_a_script_with_three_calls_is_measured_for_as_long_as_is_asked(script, store):
+    name = script(made_scripts.ENDLESS_REPORTS)
+    (found,) = measure([ScriptTrial(script=name, duration=1, workers=2, **ALONE)], store=store,
+                       quiet=True).runs  # fmt: skip
+    assert not found.reported and found.window.end > 0.9
+
+
+def test_however_short_the_time_there_is_enough_to_measure(script, store):
+    trial = ScriptTrial(
+        script=script(made_scripts.ENDLESS), duration=0.001, arguments="0", **ALONE
+    )
+    assert measure([trial], store=store, quiet=True).table.samples_per_second[0] > 0
+
+
+def test_a_script_that_ends_before_is_measured_till_its_end(script, store):
+    trial = ScriptTrial(script=script(made_scripts.PRINTS), duration=600, workers=2, **ALONE)
+    assert measure([trial], store=store, quiet=True).table.samples_per_second[0] == pytest.approx(
+        2000
+    )
+
+
+def test_workers_that_end_by_each_others_end_have_not_failed(script, store, stand_in):
+    name = script(made_scripts.TOGETHER)
+    for seed in range(3):
+        trial = ScriptTrial(framework="torch", script=name, workers=2, duration=0.3, seed=seed,
+                            python=stand_in)  # fmt: skip
+        assert measure([trial], store=store, quiet=True).table.samples_per_second[
+            0
+        ] == pytest.approx(2000)
+
+
+def test_mxnets_servers_are_ended_with_their_workers(script, store):
+    trial = ScriptTrial(framework="mxnet", script=script(made_scripts.KVSTORE), workers=2,
+                        arguments="100000000", duration=1)  # fmt: skip
+    assert measure([trial], store=store, quiet=True).table.samples_per_second[0] > 200
+
+
+def test_what_fails_meanwhile_has_failed(script, store):
+    text = made_scripts.ENDLESS.replace(
+        "    print(", "    if step > 50: sys.exit('lost')\n    print("
+    )
+    said = fail(store, script=script(text), workers=2, duration=600, arguments="{task_index}")
+    assert "left with code 1" in said and "lost" in said
+
+
+@pytest.mark.parametrize("duration", [0, -1, float("inf"), float("nan"), "long"])
+def test_a_time_that_is_none_is_refused(duration, script):
+    with pytest.raises(TrialError, match="duration"):
+        ScriptTrial(script=script(made_scripts.PRINTS), duration=duration, **ALONE)
+
+
 # --- frameworks -----------------------------------------------------------------------------
 
 
@@ -213,14 +318,7 @@ def test_tensorflows_hosts_are_filled_in(script, store):
     assert row.samples_per_second == pytest.approx(12.5 * 32)
 
 
-def test_torch_finds_what_torchrun_sets_and_another_interpreter(script, store, tmp_path):
-    """With an interpreter that has a module of this name; nothing of PyTorch itself is needed."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there/torch.py").write_text("")
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nPYTHONPATH={tmp_path}/there:$PYTHONPATH exec {sys.executable} "
-                      '"$@"\n')  # fmt: skip
-    python.chmod(0o755)
+def test_torch_finds_what_torchrun_sets_and_another_interpreter(script, store, stand_in):
     name = script("""
 import os, socket, torch
 from labkit import report
@@ -239,7 +337,7 @@ else:
 """)
     with pytest.raises(LabkitError, match="has no module torch, which PyTorch needs"):
         measure([ScriptTrial(framework="torch", script=name, workers=2)], store=store, quiet=True)
-    trial = ScriptTrial(framework="torch", script=name, workers=2, python=str(python))
+    trial = ScriptTrial(framework="torch", script=name, workers=2, python=stand_in)
     assert measure([trial], store=store, quiet=True).table.status[0] == "finished"
 
 
@@ -276,11 +374,14 @@ time.sleep(600)
 
 
 def test_what_a_script_leaves_running_is_ended(script, store):
-    name = script(made_scripts.REPORTS + """
+    name = script(
+        made_scripts.REPORTS
+        + """
 import subprocess
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 open("pid", "w").write(str(child.pid))
-""")
+"""
+    )
     measure([ScriptTrial(script=name, arguments="50", **ALONE)], store=store, quiet=True)
     pid = int(Path("pid").read_text())
     eventually(lambda: not running([pid]))
@@ -294,7 +395,7 @@ def test_servers_that_nobody_uses_are_named(script, store, monkeypatch):
 
 
 def test_prints_that_look_like_events_are_none(script, store):
-    name = script("print('@labkit {\"kind\": \"end\"}')\n" + made_scripts.REPORTS)
+    name = script('print(\'@labkit {"kind": "end"}\')\n' + made_scripts.REPORTS)
     table = measure([ScriptTrial(script=name, arguments="50", **ALONE)], store=store,
                     quiet=True).table  # fmt: skip
     assert table.status[0] == "finished"

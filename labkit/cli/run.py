@@ -53,6 +53,8 @@ examples:
   labkit run --script train.py --framework torch --python /usr/bin/python3 \\
       --workers 2 --pattern 'speed (?P<samples>[0-9.]+)'
   labkit run --script train.py --framework torch --workers 1 2 4 \\
+      --duration 60
+  labkit run --script train.py --framework torch --workers 1 2 4 \\
       --launcher kubernetes --image registry.example.com/me/torch:1""",
 )
 @sweep_options
@@ -61,18 +63,31 @@ examples:
 )
 @click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, theirs.")
 @click.option(
-    "--image", metavar="IMAGE",
+    "--image",
+    metavar="IMAGE",
     help="Your own, for the pods of --script; by default the framework's of labkit's.",
 )
 @click.option(
-    "--pattern", metavar="REGEX",
+    "--pattern",
+    metavar="REGEX",
     help="What rates look like that --script prints, with a group named samples or steps around "
     "the number per second, or samples_so_far or steps_so_far around a count; usual phrases, such "
     "as 123.4 images/sec, are known without.",
 )
-@click.argument(
-    "arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value
+@click.option(
+    "--rates",
+    metavar="each|first|total",
+    help="Whose rates --script prints: each worker its own, as is the default; or only the first "
+    "one prints, its own while the others are as fast, or those of all.",
 )
+@click.option(
+    "--duration",
+    type=float,
+    metavar="SECONDS",
+    help="For how long all workers of --script train before they are ended; by default until it "
+    "ends by itself.",
+)
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value)
 @click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")
 @launcher_option("Where to run it.")
 @deadline_option
@@ -92,6 +107,8 @@ def run(
     python: str | None,
     image: str | None,
     pattern: str | None,
+    rates: str | None,
+    duration: float | None,
     arguments: tuple[str, ...],
     **values: tuple[Any, ...],
 ) -> None:
@@ -102,9 +119,9 @@ def run(
     behind -- is what the script finds on its command line.
     """
     given = {name: list(found) for name, found in values.items() if found}
-    own = {"python": python, "image": image, "pattern": pattern}
-    own |= {"arguments": shlex.join(arguments)}
-    own = {name: value for name, value in own.items() if value}
+    own = {"python": python, "image": image, "pattern": pattern, "rates": rates}
+    own |= {"duration": duration, "arguments": shlex.join(arguments)}
+    own = {name: value for name, value in own.items() if value not in (None, "")}
     if script:
         own["script"] = script
     elif own:
@@ -178,7 +195,12 @@ def summary(row: Any, evals: Any) -> str:
             shared += "   (too short to tell whether other programs held it up)"
         trained = "the worker trained" if alone else f"all {row.workers} workers trained"
         if row.reported:
-            trained = "the script printed rates" if alone else "all workers' scripts printed rates"
+            trained = "the script printed rates"
+            if not alone:
+                whose = (
+                    "all workers' scripts" if row.rates is None else "the first worker's script"
+                )
+                trained = f"{whose} printed rates"
         rates = {"batches": (row.batches_per_second, 2), "samples": (row.samples_per_second, 0)}
         said = [
             f"{rate:.{digits}f} {unit}/s" if math.isfinite(rate)
@@ -194,7 +216,9 @@ def summary(row: Any, evals: Any) -> str:
                 "           as the script reports it; whether its workers began together, and "
                 "what a step of it costs, is unknown"
             )
-        spread = [f"{row.imbalance:.1%} between workers (imbalance)"] * (not alone)
+        spread = []
+        if not alone and math.isfinite(row.imbalance):
+            spread.append(f"{row.imbalance:.1%} between workers (imbalance)")
         if math.isfinite(row.variation):
             spread.append(f"{row.variation:.1%} over time (coefficient of variation)")
         if spread:

@@ -28,6 +28,9 @@ NEAR = ("batch_size", "workers", "servers")
 MOST_RUNS = 5
 """The newest of equally near runs that are read."""
 
+STATED = "its duration; its start is not counted, as none was timed"
+"""What is known of a script that is ended after some time, before the first run of it."""
+
 NOTHING = "nothing alike has been measured here"
 
 
@@ -98,6 +101,8 @@ class Experience:
                 near.append(run)
             except (RunError, MetricError, OSError):  # what is not whole says nothing
                 continue
+        if not near and trial.duration:
+            return Cost(trial.duration, None, None, STATED, at_least=True)
         if not near:
             return Cost(None, None, None, NOTHING)
         source, pause = _source(trial, near), 0.0
@@ -109,6 +114,8 @@ class Experience:
 
     def _seconds(self, trial: Trial, run: Run) -> float:
         """Return how long a trial would take by one run, without its evaluations."""
+        if trial.duration:
+            return max(map(_whole, run.workers)) + trial.duration - run.trial.duration
         if trial.total_steps is None:  # of a script: how much it does nobody knows but itself
             return max(map(_whole, run.workers)) * _crowd(trial, run) / _crowd(run.trial, run)
         steps = run.trial.total_steps * run.trial.batch_size
@@ -135,7 +142,7 @@ class Experience:
 
 def _kind(trial: Trial) -> tuple[Any, ...]:
     columns = trial.columns
-    return tuple(columns.get(name) for name in SAME)
+    return trial.duration is None, *(columns.get(name) for name in SAME)
 
 
 def _nearest(trial: Trial, runs: Sequence[Run]) -> Iterator[Run]:

@@ -1,5 +1,6 @@
 """What a script says of its training, by reports or by prints, made into events."""
 
+import math
 import time
 
 from labkit.replicas import events, machine, rates
@@ -32,15 +33,17 @@ class Account:
 
     def __init__(self, args, writer):
         self._args, self._writer = args, writer
+        # What others than the first worker print, where only that prints rates, is none.
+        self._prints = args.role == "worker" and (args.rates == "each" or args.index == 0)
         self.diverged, self.totals = "", {}
-        self._rates = 0
+        self._rates, self._began = 0, None
         self._counts = {}  # of each unit: when it was counted last, and how many
         self._reports = False
         self._t = 0.0
 
     def printed(self, line, pid):
         """Look for a rate in a line of the process; a script that reports has better to say."""
-        if self._args.role != "worker" or self._reports:
+        if not self._prints or self._reports:
             return
         found = rates.read(line, self._args.pattern)
         if isinstance(found, rates.Count):
@@ -49,6 +52,16 @@ class Account:
             self._rates += 1
             cpu = machine.cpu_seconds(pid)
             self._write(events.Rate, cpu=cpu, rate=found.rate, unit=found.unit)
+
+    def lasts(self):
+        """Return for how many seconds it has trained; none before there is something to measure.
+
+        Of whom nothing is to be measured, it does not matter.
+        """
+        if not self._prints and not self._reports:
+            return math.inf
+        measured = self.totals or self._rates >= FEWEST_RATES
+        return self._t - self._began if measured else 0.0
 
     def _counted(self, count, unit):
         """Return the rate since the last count, None if this one is the first, or of an epoch."""
@@ -93,6 +106,8 @@ class Account:
     def _write(self, kind, cpu, t=None, **values):
         """Write an event with the script's own times, which must not run backwards."""
         self._t = max(self._t, time.monotonic() if t is None else t)
+        if kind in (events.Barrier, events.Rate) and self._began is None:
+            self._began = self._t
         self._writer.write(kind, t=self._t, cpu=cpu, **values)
 
     def complaint(self):
@@ -101,14 +116,15 @@ class Account:
             return ""
         if self._reports:
             return "the script called report.ready(), but never report.step()"
-        if self._rates >= FEWEST_RATES:
+        if self._rates >= FEWEST_RATES or not self._prints:
             return ""
         wanted = (
             "that --pattern describes" if self._args.pattern
             else "such as '123.4 images/sec', 'samples/sec: 123.4' or '12.3 steps/sec'"
         )  # fmt: skip
+        alone = "; by --rates, that only the first worker prints" if self._args.index else ""
         return (
             "the script ended without having called report.ready(), and printed {} rates {}; at "
             "least {} are needed, so that one can be left out as warm-up. Print one more often, "
-            "take more steps, or say by --pattern how a rate or a count looks"
-        ).format(self._rates or "no", wanted, FEWEST_RATES)
+            "take more steps, or say by --pattern how a rate or a count looks{}"
+        ).format(self._rates or "no", wanted, FEWEST_RATES, alone)

@@ -1,7 +1,8 @@
-"""Where the workers of a script meet before they train, whatever their framework.
+"""Where the workers of a script meet, whatever their framework.
 
-The first worker listens at an address that all know. Each says by a line, with its trial's secret
-and its index, that it has come; when all have, each gets a line as an answer.
+They do so before they train, and at the end if that is not the script's own. The first worker
+listens at an address that all know. Each says by a line, with its trial's secret, the occasion and
+its index, that it has come; when all have, each gets a line as an answer.
 """
 
 import contextlib
@@ -19,8 +20,12 @@ LATER = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ETIMEDO
 """What a connection fails by while the first worker is not there yet."""
 
 
+READY, ENOUGH = "ready", "enough"
+"""Occasions: all is built, and enough has been measured."""
+
+
 class Meeting:
-    """One worker's part in the meeting; it never waits long, a selector tells it what has come.
+    """One worker's part in meetings; it never waits long, a selector tells it what has come.
 
     Parameters
     ----------
@@ -39,10 +44,10 @@ class Meeting:
         self._address = name, int(port)
         self._family = socket.AF_INET6 if ":" in name else socket.AF_INET
         self._index, self._count, self._secret = index, count, secret
-        self._listener = self._own = None
-        self._coming = self._over = False
+        self._listener = None
+        self._coming, self._connected, self._over = set(), set(), set()  # occasions
         self._lines = {}  # what has come from whom
-        self._here = {}  # index -> connection
+        self._here = {READY: {}, ENOUGH: {}}  # index -> connection
         if index == 0:
             self._listener = socket.socket(self._family)
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,30 +60,30 @@ class Meeting:
         if self._listener:
             selector.register(self._listener, selectors.EVENT_READ, (self._accept, None))
 
-    def come(self):
+    def come(self, occasion):
         """Say that this worker has come, as soon as the first one listens."""
-        self._coming = True
-        self._connect()
+        self._coming.add(occasion)
+        self._connect(occasion)
 
-    def over(self):
+    def over(self, occasion):
         """Return whether all have come; ask again and again."""
-        if self._coming and self._own is None:
-            self._connect()
-        return self._over
+        if occasion in self._coming - self._connected:
+            self._connect(occasion)
+        return occasion in self._over
 
-    def _connect(self):
+    def _connect(self, occasion):
         connection = socket.socket(self._family)
         connection.settimeout(PATIENCE)
         try:
             connection.connect(self._address)
-            connection.sendall(f"{self._secret}:{self._index}\n".encode())
+            connection.sendall(f"{self._secret}:{occasion}:{self._index}\n".encode())
         except OSError as error:
             connection.close()
             if not isinstance(error, socket.timeout) and error.errno not in LATER:
                 raise
             return
-        self._own = connection
-        self._selector.register(connection, selectors.EVENT_READ, (self._answered, None))
+        self._connected.add(occasion)
+        self._selector.register(connection, selectors.EVENT_READ, (self._answered, occasion))
 
     def _accept(self, listener, _):
         connection = listener.accept()[0]
@@ -94,18 +99,22 @@ class Meeting:
         if received and not line.endswith(b"\n") and len(line) < rendezvous.LONGEST:
             return
         self._selector.unregister(connection)
-        secret, _, index = line.strip().rpartition(b":")
+        said, _, index = line.strip().rpartition(b":")
+        secret, _, occasion = said.rpartition(b":")
+        here = self._here.get(occasion.decode(errors="replace"))
         known = hmac.compare_digest(secret, self._secret.encode())
-        if not (known and index.isdigit() and int(index) < self._count):
+        if not (known and here is not None and index.isdigit() and int(index) < self._count):
             connection.close()
             return
-        self._here[int(index)] = connection
-        if len(self._here) == self._count:
-            for met in self._here.values():
+        here[int(index)] = connection
+        if len(here) == self._count:
+            for met in here.values():
                 with contextlib.suppress(OSError):
                     met.sendall(b"go\n")
 
-    def _answered(self, connection, _):
+    def _answered(self, connection, occasion):
         with contextlib.suppress(OSError):
-            self._over = bool(connection.recv(64))
+            if connection.recv(64):
+                self._over.add(occasion)
         self._selector.unregister(connection)
+        connection.close()

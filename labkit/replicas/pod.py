@@ -24,6 +24,9 @@ HOME = Path(__file__).resolve().parents[2]
 
 SAMPLE_EVERY = 1.0
 
+WAITING = {"scheduler", "server"}
+"""Roles that may wait until the workers have finished."""
+
 GRACE = 2.0
 """Seconds that replicas have to leave after a SIGTERM."""
 
@@ -46,7 +49,8 @@ class Job(NamedTuple):
     known : list of str
         The keys of `hosts` whose addresses a pod must know before it starts its replicas.
     servers_wait : bool
-        Whether servers are ended when the workers have finished, rather than leave by themselves.
+        Whether servers, and a scheduler, are ended when the workers have finished, rather than
+        leave by themselves.
     cores_per_worker : int
         To which each worker is bound; 0 for none.
     rendezvous_timeout : float
@@ -98,8 +102,9 @@ class Pod:
             hosts = self._find_hosts()
             code = self._train(hosts)
             if code == 0 and "worker" in self.roles and self.job.servers_wait:
-                for host in hosts["server"]:
-                    self._send(host, "finished", 10.0)
+                for role in self.job.hosts.keys() & WAITING - set(self.roles):
+                    for host in hosts[role]:
+                        self._send(host, "finished", 10.0)
         except TimeoutError as error:
             who = f"{self.roles[-1]}-{self.index}"
             self.log.write(podlog.Output(who, podlog.ERR, str(error).encode()))
@@ -137,7 +142,8 @@ class Pod:
             os.sched_setaffinity(0, self._processors_of(self.index))
         for role in self.roles:
             self._start(role, hosts)
-        if self.job.coordinator == self.roles[0]:
+        waits = self.job.servers_wait and "worker" not in self.roles
+        if waits or self.job.coordinator == self.roles[0]:
             _in_background(self._coordinate)
         if binds:
             _in_background(self._bind, hosts)
@@ -180,7 +186,8 @@ class Pod:
                 if code is not None and name not in codes:
                     codes[name] = code
                     self.log.write(podlog.Ended(name, code))
-                    if code:
+                    # A server beside a worker serves the others', which finish at the same time.
+                    if code or (self.job.servers_wait and name.startswith("worker")):
                         self._end_all()
             time.sleep(0.05)
         return next((code for code in codes.values() if code), 0)
@@ -198,9 +205,10 @@ class Pod:
         _in_background(end)
 
     def _coordinate(self) -> None:
-        """Serve the workers until all have finished; only a server lives as long as that."""
+        """Serve the workers; when all have finished, end what waits for that."""
         rendezvous.coordinate(len(self.job.hosts["worker"]), self.job.secret)
-        self.replicas[f"server-{self.index}"].terminate()
+        for replica in self.replicas.values():
+            replica.terminate()
 
     def _bind(self, hosts: Dict[str, List[str]]) -> None:
         """Bind the replicas to as many processors as the worker has threads, by its local rank.

@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from labkit.replicas import HERE, SCRIPTED, checksum, events, rendezvous, sum_of
@@ -26,13 +27,17 @@ from labkit.replicas.account import Account
 from labkit.replicas.arguments import limit_threads
 from labkit.replicas.environments import ENVIRONMENTS, STARTERS, filled_in, placeholders
 from labkit.replicas.forkserver import die_with_parent
-from labkit.replicas.meeting import Meeting
+from labkit.replicas.meeting import ENOUGH, READY, Meeting
 
 VARIABLE = "LABKIT_REPORT"
 """As `labkit.report` reads it; that file must do alone."""
 
 LONGEST = 1 << 16
 """Bytes after which a line is taken as one although it goes on."""
+
+GRACE = 2.0
+"""Seconds that a script has to end when enough was measured; and, if it ends by itself while the
+others still measure, that these have to be done, too."""
 
 LAST_READS = 4
 """Of each stream after the script has ended: more than the kernel keeps of them."""
@@ -56,6 +61,8 @@ def parse(argv=None):
     parser.add_argument("--directory", default=".", help="where the script runs")
     parser.add_argument("--argument", action="append", default=[], help="of the script")
     parser.add_argument("--pattern", help="of a rate that the script prints")
+    parser.add_argument("--rates", default="each", help="whose the script prints")
+    parser.add_argument("--duration", type=float, help="seconds of training, if not till its end")
     parser.add_argument("--batch-size", type=int, default=0, help="{batch_size}")
     parser.add_argument("--seed", type=int, default=1, help="{seed}")
     parser.add_argument("--threads", type=int, default=1)
@@ -73,12 +80,18 @@ class Script:
         From `parse`.
     account : Account
         Gets all that it says.
+
+    Attributes
+    ----------
+    enough : bool
+        Whether it was ended since all workers' scripts had trained as long as was asked for.
     """
 
     def __init__(self, args, account):
         self.args, self.account = args, account
         self.selector = selectors.DefaultSelector()
         self.meeting, self.met = None, False
+        self.done = self.enough = False
         self.lines = {}  # what has come of each stream's last line
         self._start()
 
@@ -116,15 +129,40 @@ class Script:
         """Return the script's exit code, negative for a signal, when it has ended."""
         while self.process.poll() is None:
             self._listen(0.05)
-            if self.meeting and self.meeting.over() and not self.met:
+            if self.meeting and self.meeting.over(READY) and not self.met:
                 self.met = True
                 self._go()
+            if self._is_enough():
+                self._stop()
+        # Those it trained with may have been ended already, and it by that.
+        until = time.monotonic() + GRACE
+        while self.done and not self._is_enough() and time.monotonic() < until:
+            self._listen(0.05)
         # What it has left running may print on for ever: nobody waits for that.
         for _ in range(LAST_READS):
             self._listen(0)
         for number in (1, 2):
             self._lines(number, b"\n" if self.lines.get(number) else b"")
         return self.process.returncode
+
+    def _is_enough(self):
+        """Return whether all workers' scripts have trained as long as was asked for."""
+        duration = self.args.duration if self.args.role == "worker" else None
+        if duration and not self.done and self.account.lasts() >= duration:
+            self.done = True
+            if self.meeting:
+                self.meeting.come(ENOUGH)
+        self.enough = self.done and (not self.meeting or self.meeting.over(ENOUGH))
+        return self.enough
+
+    def _stop(self):
+        """End the script, which knows nothing of that."""
+        self.process.terminate()
+        until = time.monotonic() + GRACE
+        while self.process.poll() is None:
+            self._listen(0.05)
+            if time.monotonic() > until:
+                self.process.kill()
 
     def _listen(self, patience):
         for key, _ in self.selector.select(patience):
@@ -146,7 +184,7 @@ class Script:
     def _lines(self, number, received):
         text = self.lines.get(number, b"") + received
         lines = re.findall(rb"[^\r\n]*[\r\n]+", text)
-        rest = text[sum(map(len, lines)):]
+        rest = text[sum(map(len, lines)) :]
         if len(rest) > LONGEST:
             lines, rest = [*lines, rest], b""
         self.lines[number] = rest
@@ -170,7 +208,7 @@ class Script:
     def _meet(self):
         """Let the script go on as soon as all workers' scripts are ready."""
         if self.meeting:
-            self.meeting.come()
+            self.meeting.come(READY)
         else:
             self._go()
 
@@ -230,6 +268,8 @@ def main(args):
     if args.role != "worker":
         writer.write(events.Ready)
     code = script.run()
+    if script.enough:
+        code = 0  # as far as anybody asked
     complaint = account.diverged or account.complaint()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,11 @@ class Run:
         return self.trial.metric is None and not any(met)
 
     @functools.cached_property
+    def printing(self) -> list[list[Event]]:
+        """The events of the workers whose scripts print rates: of all, or of the first alone."""
+        return self.workers[:1] if self.trial.rates in ("first", "total") else self.workers
+
+    @functools.cached_property
     def window(self) -> Window:
         """The time in which all workers trained, and their rates in it.
 
@@ -204,9 +209,13 @@ def _start(directory: Path) -> Start | None:
 def _together(run: Run) -> list[Progress]:
     if run.reported:
         zeros = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
-        return reported(
-            run.workers, [zeros.get(f"worker-{i}", 0.0) for i in range(run.trial.workers)]
+        found = reported(
+            run.printing, [zeros.get(f"worker-{i}", 0.0) for i in range(len(run.printing))]
         )
+        if len(found) == run.trial.workers:
+            return found
+        share = run.trial.workers if run.trial.rates == "total" else 1
+        return [replace(found[0], samples=found[0].samples / share)] * run.trial.workers
     workers = [_progress(worker) for worker in run.workers]
     return analysis.waiting_together(workers) if run.trial.lock_step else workers
 

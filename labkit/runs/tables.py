@@ -170,7 +170,7 @@ def _numbers(run: Run) -> dict[str, Any]:
         if event.seconds:
             numbers["inference_per_second"] = event.samples / event.seconds
     if not run.overloaded:
-        window = run.window
+        window, known = run.window, len(run.printing) == run.trial.workers
         samples, batches = _rates(run)
         numbers |= {
             "window_s": window.end - window.begin - window.paused,
@@ -178,7 +178,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             "samples_per_second": samples,
             "batches_per_second": batches,
             "epoch_s": _epoch(run) * run.trial.workers / samples,
-            "imbalance": window.imbalance,
+            "imbalance": window.imbalance if known else math.nan,
             "variation": window.variation,
         }
     return numbers
@@ -211,7 +211,7 @@ def _batch_size(run: Run) -> float:
 def _rates(run: Run) -> tuple[float, float]:
     """Return samples and batches per second of all workers; NaN what nobody knows."""
     rate = run.window.samples_per_second
-    if run.reported and unit_of(run.workers) == "steps":
+    if run.reported and unit_of(run.printing) == "steps":
         return rate * _batch_size(run), rate
     return rate, rate / _batch_size(run)
 

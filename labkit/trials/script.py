@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,7 +29,7 @@ PLACEHOLDERS = (
 )  # fmt: skip
 """What may stand between braces in a script's arguments; `labkit.replicas.script` fills it in."""
 
-FIELDS = (*Trial.model_fields, "arguments", "pattern", "python", "image")
+FIELDS = (*Trial.model_fields, "arguments", "duration", "pattern", "rates", "python", "image")
 """What tells trials of all kinds apart, by the columns of a table of them."""
 
 KEPT = "script"
@@ -47,9 +47,13 @@ class _Fields(Described):
     workers: int = Field(1, ge=1, description="replicas that train")
     servers: int = Field(ge=0, description="parameter servers, which run the same script")
     batch_size: int | None = Field(None, ge=1, description="samples per step of one worker")
+    duration: float | None = Field(None, gt=0, description="seconds of training, if not till the "
+                                   "script ends")  # fmt: skip
     seed: int = Field(1, ge=0, le=2**31 - 1, description="{seed} in the arguments")
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
     pattern: str | None = Field(None, description="of the rates that it prints")
+    rates: Literal["each", "first", "total"] = Field("each", description="whose they are: each "
+        "worker prints its own, or only the first one does, its own or those of all")  # fmt: skip
     python: str | None = Field(None, description="the interpreter")
     function: str | None = Field(None, description="the name of what the script calls, if it is "
                                  "a function that was taken along")  # fmt: skip
@@ -173,6 +177,9 @@ class ScriptTrial(_Fields):
         have, and none of ``torch``.
     batch_size : int, optional
         Samples per step of one worker, if they are always as many.
+    duration : float, optional
+        Seconds for which all workers train, after which the scripts are ended; by default they
+        end by themselves.
     seed : int
         ``{seed}`` in the arguments, by which repeats differ.
     threads : int
@@ -180,6 +187,9 @@ class ScriptTrial(_Fields):
     pattern : str, optional
         A regular expression for the rates that it prints, with a group named ``samples`` or
         ``steps`` around the number per second; the usual phrases are known without.
+    rates : {"each", "first", "total"}
+        Whose rates these are. Each worker prints its own; or only the first one prints, and the
+        others are as fast, as where all take each step together; or it prints those of all.
     python : str, optional
         The interpreter; by default labkit's own, in pods the image's ``python3``.
     image : str, optional
@@ -244,6 +254,11 @@ class ScriptTrial(_Fields):
         return {role: count for role, count in counts.items() if count}
 
     @property
+    def ends_servers(self) -> bool:
+        """Whether servers are to be ended when the workers have; who is ended takes no leave."""
+        return self.duration is not None or not self.runtime.servers_end_themselves
+
+    @property
     def meeting(self) -> dict[str, int]:
         """Further ports that its replicas need: one, where all workers meet before they train."""
         return {"barrier": 1}
@@ -272,6 +287,7 @@ class ScriptTrial(_Fields):
             "model": self.function or Path(self.script).name,
             "strategy": "script",
             "arguments": self.arguments or None,
+            "rates": None if self.rates == "each" else self.rates,
         }
         return dict.fromkeys(FIELDS) | own | known
 
@@ -286,8 +302,11 @@ class ScriptTrial(_Fields):
             Where it runs.
         """
         given = self.model_dump(
-            exclude_none=True, include={"framework", "batch_size", "seed", "threads", "pattern"}
-        )
+            exclude_none=True,
+            include={
+                "framework", "batch_size", "duration", "seed", "threads", "pattern", "rates",
+            },
+        )  # fmt: skip
         return given | {
             "script": file, "file": list(self.sources), "argument": self._words(),
             "package": self.runtime.package or self.framework, "directory": directory,

@@ -82,7 +82,7 @@ class Trial(_Fields):
     TABLES = rules.TABLES
 
     # What a script may choose: here it is the framework's.
-    image = python = property(lambda self: None)
+    image = python = duration = rates = property(lambda self: None)
 
     @model_validator(mode="before")
     @classmethod
@@ -166,6 +166,11 @@ class Trial(_Fields):
         scheduler = int(self.runtime.scheduler)
         counts = {"scheduler": scheduler, "server": self.servers, "worker": self.workers}
         return {role: counts[role] for role in STRATEGIES[self.strategy].roles if counts[role]}
+
+    @property
+    def ends_servers(self) -> bool:
+        """Whether servers are to be ended when the workers have finished."""
+        return not self.runtime.servers_end_themselves
 
     @property
     def meeting(self) -> dict[str, int]:

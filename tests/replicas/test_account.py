@@ -17,10 +17,11 @@ def said(monkeypatch):
     monkeypatch.setattr(account, "time", SimpleNamespace(monotonic=lambda: clock.t))
     monkeypatch.setattr(machine, "cpu_seconds", lambda pid: 0.0)
 
-    def say(lines, pattern=None):
+    def say(lines, pattern=None, index=0, rates="each"):
         written = []
         writer = SimpleNamespace(write=lambda kind, **values: written.append(values))
-        found = Account(SimpleNamespace(role="worker", pattern=pattern), writer)
+        args = SimpleNamespace(role="worker", pattern=pattern, index=index, rates=rates)
+        found = Account(args, writer)
         for line in lines:
             clock.t, text = (clock.t + 1, line) if isinstance(line, str) else line
             found.printed(text, pid=1)
@@ -51,6 +52,15 @@ def test_a_count_that_is_printed_twice_says_nothing_new(said):
 def test_two_counts_at_one_time_are_no_rate(said):
     found, _ = said([(1, "step 1"), (1, "step 2"), (2, "step 3")], r"step (?P<steps_so_far>\d+)")
     assert found == [(2, 1, "steps")]
+
+
+@pytest.mark.parametrize("rates", ["first", "total"])
+def test_where_only_the_first_worker_prints_rates_the_others_need_none(said, rates):
+    lines = [(n, "100 samples/sec") for n in range(3)]
+    assert said(lines, index=0, rates=rates) == said(lines)
+    assert said(lines, index=1, rates=rates) == ([], "")
+    assert "printed no rates" in said([], index=0, rates=rates)[1]
+    assert "--rates" in said([], index=1)[1] and "--rates" not in said([], index=0)[1]
 
 
 def test_three_counts_are_too_few(said):

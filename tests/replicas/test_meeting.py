@@ -8,7 +8,7 @@ import pytest
 from processes import cannot
 
 from labkit.replicas import rendezvous
-from labkit.replicas.meeting import Meeting
+from labkit.replicas.meeting import ENOUGH, READY, Meeting
 
 pytestmark = pytest.mark.unit
 
@@ -18,14 +18,19 @@ class Worker:
 
     def __init__(self, host, index, count, secret="s"):
         self.meeting = Meeting(host, index, count, secret)
+        self.occasion = READY
         self.selector = selectors.DefaultSelector()
         self.meeting.register(self.selector)
+
+    def come(self, occasion=READY):
+        self.occasion = occasion
+        self.meeting.come(occasion)
 
     def look(self):
         for key, _ in self.selector.select(0.01):
             handle, number = key.data
             handle(key.fileobj, number)
-        return self.meeting.over()
+        return self.meeting.over(self.occasion)
 
 
 def all_over(workers, seconds):
@@ -51,25 +56,37 @@ def host(request):
 def test_all_go_when_the_last_has_come(host):
     workers = [Worker(host, index, 3) for index in range(3)]
     for worker in workers[:2]:
-        worker.meeting.come()
+        worker.come()
     assert not all_over(workers[:2], 0.2)
-    workers[2].meeting.come()
+    workers[2].come()
     assert all_over(workers, 10)
 
 
 def test_whoever_comes_before_the_first_listens_comes_again(host):
     late = Worker(host, 1, 2)
-    late.meeting.come()
+    late.come()
     assert not late.look()
     first = Worker(host, 0, 2)
-    first.meeting.come()
+    first.come()
     assert all_over([first, late], 10)
 
 
-@pytest.mark.parametrize("line", [b"wrong:1\n", b":1\n", b"s:7\n", b"s:-1\n", b"1\n", b"\n", b""])
+def test_they_meet_again_on_another_occasion(host):
+    workers = [Worker(host, index, 2) for index in range(2)]
+    for occasion in (READY, ENOUGH):
+        workers[0].come(occasion)
+        assert not workers[0].look() and not all_over(workers[:1], 0.2)
+        workers[1].come(occasion)
+        assert all_over(workers, 10)
+
+
+@pytest.mark.parametrize("line", [
+    b"wrong:ready:1\n", b":ready:1\n", b"s:ready:7\n", b"s:ready:-1\n", b"s:enough:1\n",
+    b"s:never:1\n", b"s:\xff:1\n", b"s:1\n", b"1\n", b"\n", b"",
+])  # fmt: skip
 def test_others_count_for_nothing(host, line):
     first = Worker(host, 0, 2)
-    first.meeting.come()
+    first.come()
     name, port = rendezvous.split(host)
     with socket.create_connection((name, int(port))) as stranger:
         stranger.sendall(line)
@@ -77,5 +94,5 @@ def test_others_count_for_nothing(host, line):
             stranger.shutdown(socket.SHUT_WR)
         assert not all_over([first], 0.2)
     second = Worker(host, 1, 2)
-    second.meeting.come()
+    second.come()
     assert all_over([first, second], 10)

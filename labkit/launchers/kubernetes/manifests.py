@@ -181,7 +181,7 @@ def job_of(
         hosts=hosts,
         coordinator=coordinator,
         known=known,
-        servers_wait="server" in hosts and not framework.servers_end_themselves,
+        servers_wait="server" in hosts and trial.ends_servers,
         cores_per_worker=0 if shared else trial.threads,
         rendezvous_timeout=RENDEZVOUS_TIMEOUT + wait,
         secret=secret,

@@ -125,12 +125,12 @@ class Attempt:
         self._read_events()
 
     def _release_servers(self) -> None:
-        """Have servers that wait for it leave, once all workers have ended."""
+        """Have servers that do not by themselves leave, once all workers have ended."""
         names = [f"worker-{i}" for i in range(self.trial.workers)]
         if self.workers_left or not all(name in self.processes.codes for name in names):
             return
         self.workers_left = time.monotonic()
-        if not self.framework.servers_end_themselves:
+        if self.trial.ends_servers:
             for name in self.processes.running():
                 self.processes.kill(name, signal.SIGTERM)
 

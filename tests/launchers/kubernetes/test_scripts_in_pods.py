@@ -120,6 +120,25 @@ def test_mxnet_over_its_servers(script, store):
     assert "2 in all" in (found.directory / "worker-1.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("framework", "text", "servers"),
+    [("mxnet", made_scripts.KVSTORE, 2), ("mxnet", made_scripts.KVSTORE, 1),
+     ("tensorflow", made_scripts.TENSORFLOW, 1)],
+)  # fmt: skip
+def test_a_script_is_ended_with_its_servers_when_enough_was_measured(
+    framework, text, servers, script, store
+):
+    """Those beside workers, those in pods of their own, and MXNet's scheduler."""
+    arguments = "100000000" if framework == "mxnet" else (
+        "--ps_hosts={ps_hosts} --worker_hosts={worker_hosts} --job_name={job_name} "
+        "--task_index={task_index} --steps=100000000"
+    )  # fmt: skip
+    trial = ScriptTrial(framework=framework, script=script(text), workers=2, servers=servers,
+                        duration=2, arguments=arguments)  # fmt: skip
+    (found,) = run([trial], store).runs
+    assert found.finished and found.window.end > 1
+
+
 def test_tensorflow_by_its_hosts(script, store):
     trial = ScriptTrial(
         framework="tensorflow", script=script(made_scripts.TENSORFLOW), workers=1, batch_size=32,
@@ -157,8 +176,11 @@ def test_the_next_labkit_takes_over_what_a_killed_one_has_started(
     labkit.wait()
     pods = {pod.metadata.uid for pod in namespace.pods()}
     seen = []
-    results = run([ScriptTrial(**values)], Store(tmp_path / "runs"),
-                  on_event=lambda event: seen.append({p.metadata.uid for p in namespace.pods()}))
+    results = run(
+        [ScriptTrial(**values)],
+        Store(tmp_path / "runs"),
+        on_event=lambda event: seen.append({p.metadata.uid for p in namespace.pods()}),
+    )
     assert results.table.status[0] == "finished" and results.steps.steps.max() == 300
     assert pods and seen[0] == pods
 
