@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import nbformat
+import psutil
 import pytest
 from browser import Browser
 from lab import Lab
@@ -127,4 +128,58 @@ def test_a_slider_redraws_its_figure(browser, lab, own):
     browser.press("ArrowRight", 39)
     browser.wait(f"{image}?.src && {image}.src !== {before!r}")
     assert browser.evaluate(value) == "0.49"
+    assert not errors_of_cells(browser)
+
+
+# --- sweeps that meet -----------------------------------------------------------------------
+
+ENDLESS = 10**6
+"""Steps."""
+
+
+def sweep_in(path, steps, seed):
+    """Write a notebook that measures one trial."""
+    cell = f"""
+from labkit import Sweep, measure
+measure(Sweep.grid(framework="mxnet", model="lenet5", workers=1, batch_size=64, seed={seed},
+                   learning_rate=0.01, steps={steps}, eval_samples=0))
+""".strip()
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)"}
+    nbformat.write(notebook, path)
+    return path
+
+
+def run_all(browser, lab, path, words):
+    """Open a notebook, run it, and wait until it shows some words."""
+    open_notebook(browser, lab, path)
+    choose(browser, "Run", "Run All Cells")
+    browser.wait(f"{PANEL}.innerText.includes({words!r})", 120)
+
+
+def replicas():
+    """Return the processes that are replicas of a trial: forked by one that is like them."""
+    found = {p.pid: p for p in psutil.process_iter(["ppid", "cmdline"])
+             if any("forkserver.py" in word for word in p.info["cmdline"] or ())}  # fmt: skip
+    return [process for process in found.values() if process.info["ppid"] in found]
+
+
+def test_two_notebooks_at_once_take_turns(browser, lab, own):
+    first = sweep_in(own / "first.ipynb", ENDLESS, seed=71)
+    second = sweep_in(own / "second.ipynb", 20, seed=72)
+    run_all(browser, lab, first, "loss")
+    run_all(browser, lab, second, "waits for")
+    assert replicas()
+    lab.interrupt(first.relative_to(REPOSITORY))
+    browser.wait(f"{PANEL}.innerText.includes('1 trial: 1 run')", 120)
+    assert not errors_of_cells(browser)
+
+
+def test_a_restart_during_a_sweep_leaves_nothing_running(browser, lab, own):
+    run_all(browser, lab, sweep_in(own / "restarted.ipynb", ENDLESS, seed=73), "loss")
+    assert replicas()
+    choose(browser, "Kernel", "Restart Kernel")
+    browser.click("document.querySelector('.jp-Dialog .jp-mod-accept')")
+    eventually(lambda: not replicas(), 60)
+    run_all(browser, lab, sweep_in(own / "after.ipynb", 20, seed=74), "1 trial: 1 run")
     assert not errors_of_cells(browser)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BUSY = 0.9
 """From which share of a step on a worker counts as busy all the time, a server likewise."""
 
+BYTES = 4
+"""Of a weight, or of its part in a gradient."""
+
 PARTS = ("computing", "sending", "waiting")
 """Of a step, in the order in which they are shown."""
 
@@ -39,8 +42,10 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row per configuration that has a rate: its columns, then the means over its repeats:
         ``step``, ``computing``, ``sending`` and ``waiting``, in milliseconds, of which the last
-        three add up to the first; ``servers``' ``serving``, in CPU seconds of all of them per
-        second (NaN where they did not say); and ``n``, the repeats.
+        three add up to the first; ``serving``, the CPU seconds per second of all servers, and
+        ``busiest``, the share of these that one of several servers takes; ``megabytes``, which a
+        worker sends to the servers in a step and fetches from them, at most (some frameworks send
+        no zeros); NaN where they did not say; and ``n``, the repeats.
     """
     import pandas as pd
 
@@ -64,9 +69,11 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
         serving=column("server_cpu_ms_per_update", float("nan"))
         * rows["batches_per_second"]
         / 1000,
+        busiest=column("busiest_server", float("nan")),
+        megabytes=rows.apply(_megabytes, axis="columns"),
     )
     groups = found.groupby(by, dropna=False, sort=True)
-    means = groups[["step", *PARTS, "serving"]].mean()
+    means = groups[["step", *PARTS, "serving", "busiest", "megabytes"]].mean()
     return means.assign(n=groups.size()).reset_index()
 
 
@@ -82,6 +89,30 @@ def _slowdown(row: pd.Series) -> float:
     each = np.array(slowdowns(slow, spread, int(row["workers"])))
     lock_step = row["strategy"] in STRATEGIES and STRATEGIES[row["strategy"]].lock_step
     return float(each.mean() if lock_step else 1 / np.mean(1 / each))
+
+
+def _megabytes(row: pd.Series) -> float:
+    """Return the size of the gradient of all variables, which is that of the weights."""
+    variables = row.get("variables")
+    if not isinstance(variables, str) or not row["servers"]:
+        return float("nan")
+    return BYTES * sum(map(int, variables.split())) / 1e6
+
+
+def exchange(row: pd.Series) -> str:
+    """Say in sentences what the workers of a row of `step_times` send; empty if it is unknown."""
+    said = []
+    if np.isfinite(row["megabytes"]):
+        said.append(
+            f"A step sends up to {row['megabytes']:.3g} MB of gradients, and fetches as much of "
+            "weights."
+        )
+    if np.isfinite(row["busiest"]):
+        said.append(
+            f"Of {row['servers']:.0f} servers the busiest does {100 * row['busiest']:.0f} % of "
+            "the work."
+        )
+    return " ".join(said)
 
 
 def bottleneck(row: pd.Series) -> str:

@@ -40,16 +40,26 @@ def server_cpu(run: Run) -> float:
 
     Those of the warm-up, whose steps take the same path, are left out in proportion.
     """
-    count = run.trial.replicas.get("server", 0)
-    if not count or run.trial.total_steps is None:  # a script warms up as it likes
+    steps = run.trial.total_steps
+    if steps is None:  # a script warms up as it likes
         return math.nan
-    spent = 0.0
-    for index in range(count):
+    return (sum(_served(run)) or math.nan) * steps / (steps + WARM_UP_STEPS)
+
+
+def busiest_server(run: Run) -> float:
+    """Return the share of all servers' CPU time that is one's; NaN if they are not several."""
+    served = _served(run)
+    return max(served) / sum(served) if len(served) > 1 and sum(served) else math.nan
+
+
+def _served(run: Run) -> list[float]:
+    """Return the CPU seconds of each server since it was ready."""
+    found = []
+    for index in range(run.trial.replicas.get("server", 0)):
         events = run.events("server", index)
         ready = next(event for event in events if isinstance(event, Ready))
-        spent += events[-1].cpu - ready.cpu
-    steps = run.trial.total_steps
-    return spent * steps / (steps + WARM_UP_STEPS)
+        found.append(events[-1].cpu - ready.cpu)
+    return found
 
 
 def _spent(events: Sequence[Event]) -> Iterator[tuple[float, int]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from labkit.replicas.events import Ready, Step
 from labkit.runs.circumstances import code_of, versions_of
-from labkit.runs.cpu import cpu_variation, server_cpu, training_cpu
+from labkit.runs.cpu import busiest_server, cpu_variation, server_cpu, training_cpu
 from labkit.runs.reported import unit_of
 from labkit.runs.run import Run
 from labkit.runs.sequence import since_barrier
@@ -35,6 +35,7 @@ NUMBERS = (
     "idle_share",
     "cpu_variation",
     "server_cpu_ms_per_update",
+    "busiest_server",
     "peak_memory_mb",
     "accuracy",
     "perplexity",
@@ -159,6 +160,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
             "cpu_variation": cpu_variation(run.workers),
             "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
+            "busiest_server": busiest_server(run),
         }
     if "calibration" in run.record:
         numbers |= {

@@ -52,6 +52,7 @@ def test_a_row_worked_out_by_hand(store):
     assert row.cpu_variation == pytest.approx(0, abs=1e-9)  # all steps take worker 0 as long
     # Each of the two servers takes 6 s for 103 steps of each worker, three of them warming up.
     assert row.server_cpu_ms_per_update == pytest.approx(1000 * 2 * 6 / 206)
+    assert row.busiest_server == pytest.approx(1 / 2)
     assert row.peak_memory_mb == 201
     assert row.accuracy == 87.5
     assert math.isnan(row.perplexity)
