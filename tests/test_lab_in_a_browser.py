@@ -38,6 +38,13 @@ def browser(tmp_path):
 
 
 @pytest.fixture
+def another_browser(tmp_path):
+    """Return one more: a page that is left while its notebook is not saved asks whether to."""
+    with Browser(tmp_path / "another") as opened:
+        yield opened
+
+
+@pytest.fixture
 def own():
     """Return a folder for copies of notebooks, where one's own are kept."""
     folder = NOTEBOOKS / "my" / f"test-{os.getpid()}"
@@ -164,22 +171,22 @@ def replicas():
     return [process for process in found.values() if process.info["ppid"] in found]
 
 
-def test_two_notebooks_at_once_take_turns(browser, lab, own):
+def test_two_notebooks_at_once_take_turns(browser, another_browser, lab, own):
     first = sweep_in(own / "first.ipynb", ENDLESS, seed=71)
     second = sweep_in(own / "second.ipynb", 20, seed=72)
     run_all(browser, lab, first, "loss")
-    run_all(browser, lab, second, "waits for")
+    run_all(another_browser, lab, second, "waits for")
     assert replicas()
-    lab.interrupt(first.relative_to(REPOSITORY))
-    browser.wait(f"{PANEL}.innerText.includes('1 trial: 1 run')", 120)
-    assert not errors_of_cells(browser)
+    choose(browser, "Kernel", "Interrupt Kernel")
+    another_browser.wait(f"{PANEL}.innerText.includes('1 trial: 1 run')", 120)
+    assert not errors_of_cells(another_browser)
 
 
-def test_a_restart_during_a_sweep_leaves_nothing_running(browser, lab, own):
+def test_a_restart_during_a_sweep_leaves_nothing_running(browser, another_browser, lab, own):
     run_all(browser, lab, sweep_in(own / "restarted.ipynb", ENDLESS, seed=73), "loss")
     assert replicas()
     choose(browser, "Kernel", "Restart Kernel")
     browser.click("document.querySelector('.jp-Dialog .jp-mod-accept')")
     eventually(lambda: not replicas(), 60)
-    run_all(browser, lab, sweep_in(own / "after.ipynb", 20, seed=74), "1 trial: 1 run")
-    assert not errors_of_cells(browser)
+    run_all(another_browser, lab, sweep_in(own / "after.ipynb", 20, seed=74), "1 trial: 1 run")
+    assert not errors_of_cells(another_browser)
