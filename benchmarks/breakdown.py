@@ -23,7 +23,7 @@ from support.script import options, parse, print_machine
 
 from labkit.analysis import step_times
 from labkit.campaign import measure
-from labkit.replicas.events import Start, Step
+from labkit.replicas.events import Event, Start, Step
 from labkit.runs import Store
 from labkit.trials import Trial
 
@@ -53,7 +53,7 @@ class Profiler:
 
     def __call__(self, event):
         """Take an event of the trial."""
-        if event.role != "worker" or event.index != 0:
+        if not isinstance(event, Event) or (event.role, event.index) != ("worker", 0):
             return
         if isinstance(event, Start):
             self.pid, self.process = event.pid, None  # of this attempt

@@ -97,7 +97,8 @@ def measure(
         Show nothing.
     **values
         Of a function: ``framework``, ``workers``, ``servers``, ``batch_size``, ``seed``,
-        ``threads``, ``pattern``, ``python`` and ``repeats``, as `Sweep.grid` takes them.
+        ``threads``, ``duration``, ``pattern``, ``rates``, ``python``, ``image`` and ``repeats``,
+        as `Sweep.grid` takes them.
 
     Returns
     -------
@@ -123,6 +124,7 @@ def measure(
     with ExitStack() as stack:
         sweep = stack.enter_context(trials_of(sweep, launcher, **values))
         _check(precision, max_repeats, deadline)
+        _check_durations(sweep, deadline)
         planned = _plan(store, sweep, precision, max_repeats, force)
         trials, missing, said = list(planned.trials), planned.missing, planned.note
         known = {trial: planned.kept[trial] for trial in trials if trial in planned.kept}
@@ -258,6 +260,15 @@ def _check(precision: float | None, max_repeats: int, deadline: float) -> None:
         raise TrialError(f"max_repeats: {max_repeats!r}; allowed: a whole number from 1")
     if not deadline > 0:
         raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
+
+
+def _check_durations(trials: Sequence[Trial], deadline: float) -> None:
+    longest = max((trial.duration or 0.0 for trial in trials), default=0.0)
+    if longest >= deadline:
+        raise TrialError(
+            f"duration: {longest:g} s of training do not fit into the deadline of {deadline:g} s "
+            "that a trial has; --deadline allows more"
+        )
 
 
 # --- running them ---------------------------------------------------------------------------

@@ -95,6 +95,9 @@ class _Reporter:
         self._sums = {}  # of each metric since the last message: sum and count
         self._last = None  # times of the last step, evaluation or barrier
 
+    def introduce(self):
+        self._send("imported", _times())
+
     def ready(self):
         self._check_process("ready")
         if self._last:
@@ -178,6 +181,7 @@ def _connect():
         return None
     reporter = _Reporter(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=int(number)))
     atexit.register(reporter.flush)
+    reporter.introduce()
     return reporter
 
 

@@ -74,6 +74,7 @@ def heard(monkeypatch):
         except BlockingIOError:
             return []
 
+    assert [message["what"] for message in said()] == ["imported"]
     yield module, said
     # What it does at the exit of the interpreter must find nobody to talk to, and nothing to say.
     module._reporter._told = module._reporter._steps

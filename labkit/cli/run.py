@@ -77,15 +77,15 @@ examples:
 @click.option(
     "--rates",
     metavar="each|first|total",
-    help="Whose rates --script prints: each worker its own, as is the default; or only the first "
-    "one prints, its own while the others are as fast, or those of all.",
+    help="Whose rates --script prints. each: every worker prints its own (default); first: only "
+    "the first one prints, and the others are as fast; total: only the first one prints, for all.",
 )
 @click.option(
     "--duration",
     type=float,
     metavar="SECONDS",
-    help="For how long all workers of --script train before they are ended; by default until it "
-    "ends by itself.",
+    help="For how long all workers of --script train before it is ended; by default it ends by "
+    "itself.",
 )
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value)
 @click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")

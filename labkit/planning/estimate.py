@@ -49,7 +49,7 @@ class Cost:
     source : str
         From which runs that is known.
     at_least : bool
-        Whether the seconds lack its evaluations, as nobody has timed such.
+        Whether the seconds lack its evaluations, or a script's start, as nobody has timed such.
     """
 
     seconds: float | None
@@ -115,7 +115,10 @@ class Experience:
     def _seconds(self, trial: Trial, run: Run) -> float:
         """Return how long a trial would take by one run, without its evaluations."""
         if trial.duration:
-            return max(map(_whole, run.workers)) + trial.duration - run.trial.duration
+            whole = max(map(_whole, run.workers))
+            if whole < run.trial.duration:  # it has ended by itself
+                return min(whole, trial.duration)
+            return whole + trial.duration - run.trial.duration
         if trial.total_steps is None:  # of a script: how much it does nobody knows but itself
             return max(map(_whole, run.workers)) * _crowd(trial, run) / _crowd(run.trial, run)
         steps = run.trial.total_steps * run.trial.batch_size

@@ -29,6 +29,8 @@ class Account:
         What is no number any more; empty as long as all are.
     totals : dict of str to int
         Steps and samples so far; empty of a script that does not report.
+    t : float
+        When it said the last of it, in monotonic seconds.
     """
 
     def __init__(self, args, writer):
@@ -38,14 +40,14 @@ class Account:
         self.diverged, self.totals = "", {}
         self._rates, self._began = 0, None
         self._counts = {}  # of each unit: when it was counted last, and how many
-        self._reports = False
-        self._t = 0.0
+        self._reports = self._may_report = False
+        self.t = 0.0
 
     def printed(self, line, pid):
         """Look for a rate in a line of the process; a script that reports has better to say."""
         if not self._prints or self._reports:
             return
-        found = rates.read(line, self._args.pattern)
+        found = rates.read(line, self._args.pattern, total=self._args.rates == "total")
         if isinstance(found, rates.Count):
             found = self._counted(*found)
         if found:
@@ -53,15 +55,16 @@ class Account:
             cpu = machine.cpu_seconds(pid)
             self._write(events.Rate, cpu=cpu, rate=found.rate, unit=found.unit)
 
-    def lasts(self):
-        """Return for how many seconds it has trained; none before there is something to measure.
+    def seconds(self):
+        """Return for how many it has trained; 0 before there is enough to measure.
 
-        Of whom nothing is to be measured, it does not matter.
+        A worker that has nothing to say for itself has trained as long as anybody asks.
         """
-        if not self._prints and not self._reports:
+        if self._reports or self._may_report:
+            return self.t - self._began if self.totals else 0.0
+        if not self._prints:
             return math.inf
-        measured = self.totals or self._rates >= FEWEST_RATES
-        return self._t - self._began if measured else 0.0
+        return self.t - self._began if self._rates >= FEWEST_RATES else 0.0
 
     def _counted(self, count, unit):
         """Return the rate since the last count, None if this one is the first, or of an epoch."""
@@ -78,6 +81,9 @@ class Account:
     def reported(self, what, **values):
         """Take a message of `labkit.report`."""
         getattr(self, "_" + what)(**values)
+
+    def _imported(self, **times):
+        self._may_report = True
 
     def _ready(self, **times):
         self._reports = True
@@ -105,10 +111,11 @@ class Account:
 
     def _write(self, kind, cpu, t=None, **values):
         """Write an event with the script's own times, which must not run backwards."""
-        self._t = max(self._t, time.monotonic() if t is None else t)
-        if kind in (events.Barrier, events.Rate) and self._began is None:
-            self._began = self._t
-        self._writer.write(kind, t=self._t, cpu=cpu, **values)
+        self.t = max(self.t, time.monotonic() if t is None else t)
+        # What it has printed before its barrier, as of loading data, is no training.
+        if kind is events.Barrier or (kind is events.Rate and self._began is None):
+            self._began = self.t
+        self._writer.write(kind, t=self.t, cpu=cpu, **values)
 
     def complaint(self):
         """Return why there is nothing to measure although the script ended well, if so."""
@@ -122,7 +129,7 @@ class Account:
             "that --pattern describes" if self._args.pattern
             else "such as '123.4 images/sec', 'samples/sec: 123.4' or '12.3 steps/sec'"
         )  # fmt: skip
-        alone = "; by --rates, that only the first worker prints" if self._args.index else ""
+        alone = ", or by --rates that only the first worker prints" if self._args.index else ""
         return (
             "the script ended without having called report.ready(), and printed {} rates {}; at "
             "least {} are needed, so that one can be left out as warm-up. Print one more often, "

@@ -20,8 +20,9 @@ LATER = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ETIMEDO
 """What a connection fails by while the first worker is not there yet."""
 
 
-READY, ENOUGH = "ready", "enough"
-"""Occasions: all is built, and enough has been measured."""
+READY, ENOUGH, STOP = OCCASIONS = "ready", "enough", "stop"
+"""All is built; all scripts have trained long enough; and all replicas know that, so that what
+scripts do from now on may be due to the end of others."""
 
 
 class Meeting:
@@ -47,7 +48,7 @@ class Meeting:
         self._listener = None
         self._coming, self._connected, self._over = set(), set(), set()  # occasions
         self._lines = {}  # what has come from whom
-        self._here = {READY: {}, ENOUGH: {}}  # index -> connection
+        self._here = {occasion: {} for occasion in OCCASIONS}  # index -> connection
         if index == 0:
             self._listener = socket.socket(self._family)
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -27,6 +27,9 @@ SAMPLE_EVERY = 1.0
 WAITING = {"scheduler", "server"}
 """Roles that may wait until the workers have finished."""
 
+FAREWELL = 10.0
+"""Seconds in which workers that have finished say so to whoever waits for that."""
+
 GRACE = 2.0
 """Seconds that replicas have to leave after a SIGTERM."""
 
@@ -104,7 +107,7 @@ class Pod:
             if code == 0 and "worker" in self.roles and self.job.servers_wait:
                 for role in self.job.hosts.keys() & WAITING - set(self.roles):
                     for host in hosts[role]:
-                        self._send(host, "finished", 10.0)
+                        self._send(host, "finished", FAREWELL)
         except TimeoutError as error:
             who = f"{self.roles[-1]}-{self.index}"
             self.log.write(podlog.Output(who, podlog.ERR, str(error).encode()))
@@ -143,11 +146,14 @@ class Pod:
         for role in self.roles:
             self._start(role, hosts)
         waits = self.job.servers_wait and "worker" not in self.roles
+        coordinating = None
         if waits or self.job.coordinator == self.roles[0]:
-            _in_background(self._coordinate)
+            coordinating = _in_background(self._coordinate)
         if binds:
             _in_background(self._bind, hosts)
         code = self._wait()
+        if code == 0 and waits:
+            coordinating.join(FAREWELL)  # its replicas may have left before all workers said so
         for reader in self.readers:
             reader.join(GRACE)
         if code == 0 and self.terminated:
@@ -186,7 +192,8 @@ class Pod:
                 if code is not None and name not in codes:
                     codes[name] = code
                     self.log.write(podlog.Ended(name, code))
-                    # A server beside a worker serves the others', which finish at the same time.
+                    # A server beside a worker serves the others', too: these have finished by now,
+                    # as scripts are stopped together, and MXNet's workers leave together.
                     if code or (self.job.servers_wait and name.startswith("worker")):
                         self._end_all()
             time.sleep(0.05)

@@ -33,6 +33,7 @@ PHRASES = [
         r"\b{per}\s*{number}" + _END,
     )
 ]
+_TOTAL = re.compile(r"\btotal ", re.I)
 _STEP = r"(?:steps?|batch|iteration|iter|it)\b"
 PHRASES += [
     # Keras's bar, since its milliseconds per step are whole ones: 12/469 ━━━━ 1s 5ms/step
@@ -105,7 +106,9 @@ def compiled(pattern: str):
     return found
 
 
-def read(line: str, pattern: Optional[str] = None) -> Union[Rate, Count, None]:
+def read(
+    line: str, pattern: Optional[str] = None, total: bool = False
+) -> Union[Rate, Count, None]:
     """Return the rate in a line, or the count, None if there is none.
 
     Parameters
@@ -113,7 +116,11 @@ def read(line: str, pattern: Optional[str] = None) -> Union[Rate, Count, None]:
     line : str
     pattern : str, optional
         How it looks, instead of `PHRASES`.
+    total : bool
+        Whether rates of all workers are wanted, which some say of them.
     """
+    if total and not pattern:
+        line = _TOTAL.sub("", line)
     for phrase in [compiled(pattern)] if pattern else PHRASES:
         match = phrase.search(line)
         if match:

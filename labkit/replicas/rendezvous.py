@@ -3,7 +3,7 @@
 One pod, which all workers know, coordinates them: that of TensorFlow's first server or of MXNet's
 scheduler. Each worker registers there with its node, and gets its local rank: how many workers of
 lower index are on the same node. Where servers do not leave by themselves, each worker also says
-that it has finished.
+that it has finished, to every pod that has none.
 
 A message is one line, ``SECRET register INDEX NODE`` or ``SECRET finished INDEX NODE``; so is its
 answer. All pods of a trial know its secret. Who does not, or takes longer than `PATIENCE` for a

@@ -27,7 +27,7 @@ from labkit.replicas.account import Account
 from labkit.replicas.arguments import limit_threads
 from labkit.replicas.environments import ENVIRONMENTS, STARTERS, filled_in, placeholders
 from labkit.replicas.forkserver import die_with_parent
-from labkit.replicas.meeting import ENOUGH, READY, Meeting
+from labkit.replicas.meeting import ENOUGH, READY, STOP, Meeting
 
 VARIABLE = "LABKIT_REPORT"
 """As `labkit.report` reads it; that file must do alone."""
@@ -36,8 +36,7 @@ LONGEST = 1 << 16
 """Bytes after which a line is taken as one although it goes on."""
 
 GRACE = 2.0
-"""Seconds that a script has to end when enough was measured; and, if it ends by itself while the
-others still measure, that these have to be done, too."""
+"""Seconds that a script has to end after a SIGTERM, when enough was measured."""
 
 LAST_READS = 4
 """Of each stream after the script has ended: more than the kernel keeps of them."""
@@ -84,14 +83,16 @@ class Script:
     Attributes
     ----------
     enough : bool
-        Whether it was ended since all workers' scripts had trained as long as was asked for.
+        Whether all workers' scripts, this one among them, have trained as long as was asked for.
+    ended : float
+        When it had ended, in monotonic seconds.
     """
 
     def __init__(self, args, account):
         self.args, self.account = args, account
         self.selector = selectors.DefaultSelector()
         self.meeting, self.met = None, False
-        self.done = self.enough = False
+        self.told, self.enough, self.stopping, self.ended = set(), False, False, None
         self.lines = {}  # what has come of each stream's last line
         self._start()
 
@@ -132,11 +133,13 @@ class Script:
             if self.meeting and self.meeting.over(READY) and not self.met:
                 self.met = True
                 self._go()
-            if self._is_enough():
-                self._stop()
-        # Those it trained with may have been ended already, and it by that.
-        until = time.monotonic() + GRACE
-        while self.done and not self._is_enough() and time.monotonic() < until:
+            self._check_duration()
+        self.ended = time.monotonic()
+        if self.process.returncode == 0 and self._has_duration():
+            # It has no more to measure, which must not keep the others from their end.
+            self._tell(ENOUGH)
+            self._tell(STOP)
+        while STOP in self.told and not self._all(STOP):
             self._listen(0.05)
         # What it has left running may print on for ever: nobody waits for that.
         for _ in range(LAST_READS):
@@ -145,18 +148,34 @@ class Script:
             self._lines(number, b"\n" if self.lines.get(number) else b"")
         return self.process.returncode
 
-    def _is_enough(self):
-        """Return whether all workers' scripts have trained as long as was asked for."""
-        duration = self.args.duration if self.args.role == "worker" else None
-        if duration and not self.done and self.account.lasts() >= duration:
-            self.done = True
-            if self.meeting:
-                self.meeting.come(ENOUGH)
-        self.enough = self.done and (not self.meeting or self.meeting.over(ENOUGH))
-        return self.enough
+    def _has_duration(self):
+        return self.args.role == "worker" and self.args.duration is not None
+
+    def _check_duration(self):
+        """End the script if all workers' scripts have trained as long as was asked for."""
+        if not self._has_duration():
+            return
+        if self.account.seconds() >= self.args.duration:
+            self._tell(ENOUGH)
+        if self.process.poll() is None and self._all(ENOUGH):
+            self.enough = True
+            self._tell(STOP)
+        if self.enough and self._all(STOP):
+            self._stop()
+
+    def _tell(self, occasion):
+        """Tell the other workers, once, that it has come so far."""
+        if self.meeting and occasion not in self.told:
+            self.meeting.come(occasion)
+        self.told.add(occasion)
+
+    def _all(self, occasion):
+        """Return whether all workers have come so far."""
+        return occasion in self.told and (not self.meeting or self.meeting.over(occasion))
 
     def _stop(self):
-        """End the script, which knows nothing of that."""
+        """End the script, which need not know what for."""
+        self.stopping = True
         self.process.terminate()
         until = time.monotonic() + GRACE
         while self.process.poll() is None:
@@ -193,7 +212,8 @@ class Script:
             left = line.replace(events.PREFIX.encode(), b"@ labkit ")
             while left:
                 left = left[os.write(number, left) :]
-            self.account.printed(line.decode("utf-8", "replace"), self.process.pid)
+            if not self.stopping:  # what it says of its end is no training
+                self.account.printed(line.decode("utf-8", "replace"), self.process.pid)
 
     def _reported(self, channel, number):
         """Make events of what the script has said by `labkit.report`."""
@@ -278,7 +298,10 @@ def main(args):
         writer.write(events.Error, cpu=cpu, type=kind, message=complaint, traceback="")
         raise SystemExit(1)
     if code == 0 or (told and args.role != "worker"):
-        writer.write(events.End, cpu=cpu, peak_bytes=peak, **account.totals)
+        writer.write(
+            events.End, t=max(script.ended, account.t), cpu=cpu, peak_bytes=peak,
+            **account.totals,
+        )  # fmt: skip
         return
     if code < 0:  # end by the same signal, which the launcher names
         if -code == signal.SIGTERM:

@@ -22,7 +22,9 @@ def unit_of(workers: Sequence[Sequence[Event]]) -> str:
 
 
 def reported(
-    workers: Sequence[Sequence[Event]], zeros: Sequence[float] | None = None
+    workers: Sequence[Sequence[Event]],
+    zeros: Sequence[float] | None = None,
+    silent: Sequence[Sequence[Event]] = (),
 ) -> list[Progress]:
     """Return each worker's progress in the time that all share, from the rates they printed.
 
@@ -31,7 +33,9 @@ def reported(
     workers : sequence of sequence of Event
     zeros : sequence of float, optional
         When each worker's clock was at 0, by a clock that all share; without it their clocks
-        agree, as on one machine.
+        agree, as on one machine. Those of the silent ones follow.
+    silent : sequence of sequence of Event
+        Of workers that print nothing, and train until their last event.
 
     Returns
     -------
@@ -45,7 +49,7 @@ def reported(
     """
     unit = unit_of(workers)
     lines = [_rates(worker, unit) for worker in workers]
-    shifts = np.array([0.0] * len(lines) if zeros is None else zeros)
+    shifts = np.array([0.0] * (len(lines) + len(silent)) if zeros is None else zeros)
     for index, found in enumerate(lines):
         if len(found) < 2:
             raise MetricError(
@@ -55,9 +59,14 @@ def reported(
     # From the first one's clock on, as seconds since the epoch have fewer digits to spare.
     times = [
         np.array([rate.t for rate in found]) + shift
-        for found, shift in zip(lines, shifts - shifts[0], strict=True)
+        for found, shift in zip(lines, shifts - shifts[0], strict=False)
     ]
+    later = zip(silent, (shifts - shifts[0])[len(lines) :], strict=True)
+    ends = [events[-1].t + shift for events, shift in later]
     begin, end = max(t[0] for t in times), min(t[-1] for t in times)
+    if ends and min(ends) <= begin:
+        raise MetricError("a worker had ended before the first one had printed two rates")
+    end = min([end, *ends])
     if not begin < end:
         raise MetricError(
             "the workers' printed rates share no time: one had printed its last before another "

@@ -143,8 +143,9 @@ class Run:
 
     @functools.cached_property
     def printing(self) -> list[list[Event]]:
-        """The events of the workers whose scripts print rates: of all, or of the first alone."""
-        return self.workers[:1] if self.trial.rates in ("first", "total") else self.workers
+        """The events of the workers that say how fast they are: all, or the first alone."""
+        alone = self.reported and self.trial.rates in ("first", "total")
+        return self.workers[:1] if alone else self.workers
 
     @functools.cached_property
     def window(self) -> Window:
@@ -208,10 +209,9 @@ def _start(directory: Path) -> Start | None:
 
 def _together(run: Run) -> list[Progress]:
     if run.reported:
-        zeros = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
-        found = reported(
-            run.printing, [zeros.get(f"worker-{i}", 0.0) for i in range(len(run.printing))]
-        )
+        known = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
+        zeros = [known.get(f"worker-{i}", 0.0) for i in range(run.trial.workers)]
+        found = reported(run.printing, zeros, run.workers[len(run.printing) :])
         if len(found) == run.trial.workers:
             return found
         share = run.trial.workers if run.trial.rates == "total" else 1

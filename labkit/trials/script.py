@@ -255,7 +255,7 @@ class ScriptTrial(_Fields):
 
     @property
     def ends_servers(self) -> bool:
-        """Whether servers are to be ended when the workers have; who is ended takes no leave."""
+        """Whether servers are to be ended with the workers, as those of a stopped script are."""
         return self.duration is not None or not self.runtime.servers_end_themselves
 
     @property

@@ -1,5 +1,6 @@
 """What is made of the lines of a script that counts, but says no rate."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,48 @@ def test_where_only_the_first_worker_prints_rates_the_others_need_none(said, rat
     assert said(lines, index=1, rates=rates) == ([], "")
     assert "printed no rates" in said([], index=0, rates=rates)[1]
     assert "--rates" in said([], index=1)[1] and "--rates" not in said([], index=0)[1]
+
+
+def seconds_of(messages, rates="each", index=0):
+    """Return for how long a script has trained, after the first messages, all but one, and all."""
+    args = SimpleNamespace(role="worker", pattern=None, index=index, rates=rates)
+    found, seconds = Account(args, SimpleNamespace(write=lambda kind, **values: None)), []
+    for t, message in messages:
+        if message == "print":
+            account.time.t = t
+            found.printed("5 samples/sec", pid=1)
+        else:
+            steps = {"steps": 1, "samples": 8, "metrics": {}} if message == "step" else {}
+            found.reported(message, t=t, cpu=0.0, **steps)
+        seconds.append(found.seconds())
+    return seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = SimpleNamespace(t=0.0)
+    made.monotonic = lambda: made.t
+    monkeypatch.setattr(account, "time", made)
+    monkeypatch.setattr(machine, "cpu_seconds", lambda pid: 0.0)
+
+
+def test_training_counts_from_the_first_rate_and_needs_three(clock):
+    assert seconds_of([(5, "print"), (6, "print"), (8, "print")]) == [0, 0, 3]
+
+
+def test_training_counts_from_the_barrier_and_needs_a_step(clock):
+    said = [(1, "ready"), (4, "barrier"), (9, "step")]
+    assert seconds_of(said) == [0, 0, 5]
+    loading = [(n, "print") for n in range(4)]
+    assert seconds_of([(0, "imported"), *loading, *said])[-1] == 5
+    assert not any(seconds_of([(0, "imported"), *loading, *said])[:-1]), "loading is no training"
+
+
+def test_who_has_nothing_to_say_has_trained_as_long_as_anybody_asks(clock):
+    assert seconds_of([(0, "print")], "first", index=1) == [math.inf]
+    assert seconds_of([(0, "imported"), (1, "ready"), (2, "barrier"), (4, "step")], "first", 1)[
+        1:
+    ] == [0, 0, 2]
 
 
 def test_three_counts_are_too_few(said):

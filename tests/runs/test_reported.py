@@ -1,12 +1,14 @@
 """What is made of rates that scripts print: only that."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.analysis import MetricError, window
-from labkit.replicas.events import Rate
+from labkit.replicas.events import End, Rate
 from labkit.runs.reported import reported, unit_of
 
 pytestmark = pytest.mark.unit
@@ -58,6 +60,17 @@ def test_samples_count_if_all_workers_say_them():
 def test_workers_that_share_no_time_have_no_rate():
     with pytest.raises(MetricError, match="share no time"):
         reported([worker(0, [(0, 1), (1, 1)]), worker(1, [(5, 1), (6, 1)])])
+
+
+def test_workers_that_print_nothing_train_until_they_end():
+    """Whatever the first one prints after that is not the rate of all."""
+    first = worker(0, [(0, 1), (1, 10), (2, 10), (3, 99)])
+    ended = End(0, 2.0 - 100, "worker", 1, 0.0, 0)
+    found = window(reported([first], [50.0, 150.0], [[ended]]))
+    assert (found.end, found.samples_per_second) == (2, pytest.approx(10))
+    for early in (-100.0, -105.0):
+        with pytest.raises(MetricError, match="had ended before the first one had printed"):
+            reported([first], [50.0, 150.0], [[replace(ended, t=early)]])
 
 
 def test_rates_in_different_units_are_none_together():

@@ -75,16 +75,34 @@ class Node:
         each = {"worker": trial.threads, "server": 1}
         return sum(each.get(record.pod.component, 0) for record in self.pods)
 
-    def measure_load(self) -> None:
+    @property
+    def zero(self) -> float | None:
+        """The seconds since the epoch when its monotonic ones were 0; None if nobody has said."""
+        return min((t for record in self.pods for t in record.clocks.values()), default=None)
+
+    @property
+    def training(self) -> tuple[float, float] | None:
+        """When its workers trained, in its monotonic seconds; None if none has said so."""
+        begins = [t for record in self.pods for t in record.begins]
+        finishes = [t for record in self.pods for t in record.finishes]
+        return (min(begins), min(finishes)) if begins and finishes else None
+
+    def measure_load(self, first: Node | None) -> None:
         """Measure its load while its workers trained: ours, and all others'.
 
         The clocks of a node's pods are the same, so that their samples can be added.
+
+        Parameters
+        ----------
+        first : Node or None
+            A node of which that time is known, for one whose workers say nothing.
         """
-        begins = [t for record in self.pods for t in record.begins]
-        finishes = [t for record in self.pods for t in record.finishes]
+        training = self.training
+        if training is None and first and None not in (first.zero, self.zero):
+            training = tuple(t + first.zero - self.zero for t in first.training)
         samples = [np.array(record.samples) for record in self.pods]
-        if begins and finishes and all(len(sample) > 1 for sample in samples):
-            ends = np.array([min(begins), min(finishes)])
+        if training and all(len(sample) > 1 for sample in samples):
+            ends = np.array(training)
             busy = np.ptp(np.interp(ends, *samples[0][:, :2].T))
             own = sum(np.ptp(np.interp(ends, sample[:, 0], sample[:, 2])) for sample in samples)
             seconds = max(np.ptp(ends), 1e-3)
@@ -102,8 +120,9 @@ def record(
     trial = submission.trial
     records = [_read(pod, logs, trial) for pod in pods]
     nodes = _by_node(records)
+    first = next((node for node in nodes if node.training), None)
     for node in nodes:
-        node.measure_load()
+        node.measure_load(first)
     return {
         "launcher": "kubernetes",
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),

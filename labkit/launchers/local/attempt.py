@@ -125,7 +125,7 @@ class Attempt:
         self._read_events()
 
     def _release_servers(self) -> None:
-        """Have servers that do not by themselves leave, once all workers have ended."""
+        """Have servers leave that do not do so by themselves, once all workers have ended."""
         names = [f"worker-{i}" for i in range(self.trial.workers)]
         if self.workers_left or not all(name in self.processes.codes for name in names):
             return
