@@ -287,15 +287,20 @@ def test_what_fails_meanwhile_has_failed(script, store):
 
 
 @pytest.mark.parametrize("duration", [1, None])
-def test_a_silent_worker_that_fails_or_never_trains_is_no_number(duration, script, store):
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(3, "worker 1 left with code 3"),
+     (0, "a worker had ended before the first one had printed two rates")],
+)  # fmt: skip
+def test_a_silent_worker_that_fails_or_never_trains_is_no_number(
+    code, words, duration, script, store
+):
     """As fast as the first one, says `rates`: that is to be taken only of one that trains."""
+    leave = f"import sys, time\nif sys.argv[1] == '1': sys.exit({code})\ntime.sleep(1)\n"
     text = made_scripts.ENDLESS.replace("itertools.count()", "range(150)")
-    values = {"workers": 2, "rates": "first", "duration": duration, "arguments": "{task_index}"}
-    left = "import sys, time\nif sys.argv[1] == '1': sys.exit({})\ntime.sleep(1)\n"
-    said = fail(store, script=script(left.format(3) + text), **values)
-    assert "worker 1" in said and "left with code 3" in said
-    said = fail(store, script=script(left.format(0) + text), **values)
-    assert "had ended before the first one had printed two rates" in said
+    said = fail(store, script=script(leave + text), workers=2, rates="first", duration=duration,
+                arguments="{task_index}")  # fmt: skip
+    assert words in said
 
 
 def test_a_worker_that_ends_by_itself_does_not_keep_the_others(script, store):
