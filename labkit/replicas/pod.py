@@ -118,7 +118,7 @@ class Pod:
     def terminate(self, *_) -> None:
         """End because the pod is deleted."""
         self.terminated = True
-        self._end_all()
+        _in_background(_end, list(self.replicas.values()))
 
     def _find_hosts(self) -> Dict[str, List[str]]:
         """Return where all replicas are, with the addresses of those that this one must know."""
@@ -195,21 +195,9 @@ class Pod:
                     # A server beside a worker serves the others', too: these have finished by now,
                     # as scripts are stopped together, and MXNet's workers leave together.
                     if code or (self.job.servers_wait and name.startswith("worker")):
-                        self._end_all()
+                        _in_background(_end, list(self.replicas.values()))
             time.sleep(0.05)
         return next((code for code in codes.values() if code), 0)
-
-    def _end_all(self) -> None:
-        """Ask all replicas to leave, and end those that do not."""
-
-        def end() -> None:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                for replica in self.replicas.values():
-                    with contextlib.suppress(ProcessLookupError):
-                        replica.send_signal(number)
-                time.sleep(GRACE)
-
-        _in_background(end)
 
     def _coordinate(self) -> None:
         """Serve the workers; when all have finished, end what waits for that."""
@@ -234,6 +222,15 @@ class Pod:
     def _processors_of(self, rank: int) -> Set[int]:
         count = self.job.cores_per_worker
         return cores.take(self.processors, rank * count, count)
+
+
+def _end(replicas: List[subprocess.Popen]) -> None:
+    """Ask replicas to leave, and end those that do not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for replica in replicas:
+            with contextlib.suppress(ProcessLookupError):
+                replica.send_signal(number)
+        time.sleep(GRACE)
 
 
 def _sample(log: podlog.Writer) -> None:

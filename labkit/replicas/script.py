@@ -25,9 +25,10 @@ from pathlib import Path
 from labkit.replicas import HERE, SCRIPTED, checksum, events, rendezvous, sum_of
 from labkit.replicas.account import Account
 from labkit.replicas.arguments import limit_threads
+from labkit.replicas.duration import Duration
 from labkit.replicas.environments import ENVIRONMENTS, STARTERS, filled_in, placeholders
 from labkit.replicas.forkserver import die_with_parent
-from labkit.replicas.meeting import ENOUGH, READY, STOP, Meeting
+from labkit.replicas.meeting import READY, Meeting
 
 VARIABLE = "LABKIT_REPORT"
 """As `labkit.report` reads it; that file must do alone."""
@@ -82,8 +83,8 @@ class Script:
 
     Attributes
     ----------
-    enough : bool
-        Whether all workers' scripts, this one among them, have trained as long as was asked for.
+    duration : Duration or None
+        Whether it has trained as long as was asked for, if that was.
     ended : float
         When it had ended, in monotonic seconds.
     """
@@ -92,7 +93,7 @@ class Script:
         self.args, self.account = args, account
         self.selector = selectors.DefaultSelector()
         self.meeting, self.met = None, False
-        self.told, self.enough, self.stopping, self.ended = set(), False, False, None
+        self.duration, self.stopping, self.ended = None, False, None
         self.lines = {}  # what has come of each stream's last line
         self._start()
 
@@ -112,6 +113,8 @@ class Script:
                 count = len(args.hosts["worker"])
                 self.meeting = Meeting(others[0], args.index, count, secret)
                 self.meeting.register(self.selector)
+        if args.role == "worker" and args.duration is not None:
+            self.duration = Duration(args.duration, self.account, self.meeting)
         starter = [str(HERE / STARTERS[name]) for name in [args.framework] if name in STARTERS]
         line = [args.script, *(filled_in(argument, known) for argument in args.argument)]
         self.process = subprocess.Popen(
@@ -133,13 +136,10 @@ class Script:
             if self.meeting and self.meeting.over(READY) and not self.met:
                 self.met = True
                 self._go()
-            self._check_duration()
+            if self.duration and self.duration.over(self.process):
+                self._stop()
         self.ended = time.monotonic()
-        if self.process.returncode == 0 and self._has_duration():
-            # It has no more to measure, which must not keep the others from their end.
-            self._tell(ENOUGH)
-            self._tell(STOP)
-        while STOP in self.told and not self._all(STOP):
+        while self.duration and self.duration.keeps(self.process):
             self._listen(0.05)
         # What it has left running may print on for ever: nobody waits for that.
         for _ in range(LAST_READS):
@@ -147,31 +147,6 @@ class Script:
         for number in (1, 2):
             self._lines(number, b"\n" if self.lines.get(number) else b"")
         return self.process.returncode
-
-    def _has_duration(self):
-        return self.args.role == "worker" and self.args.duration is not None
-
-    def _check_duration(self):
-        """End the script if all workers' scripts have trained as long as was asked for."""
-        if not self._has_duration():
-            return
-        if self.account.seconds() >= self.args.duration:
-            self._tell(ENOUGH)
-        if self.process.poll() is None and self._all(ENOUGH):
-            self.enough = True
-            self._tell(STOP)
-        if self.enough and self._all(STOP):
-            self._stop()
-
-    def _tell(self, occasion):
-        """Tell the other workers, once, that it has come so far."""
-        if self.meeting and occasion not in self.told:
-            self.meeting.come(occasion)
-        self.told.add(occasion)
-
-    def _all(self, occasion):
-        """Return whether all workers have come so far."""
-        return occasion in self.told and (not self.meeting or self.meeting.over(occasion))
 
     def _stop(self):
         """End the script, which need not know what for."""
@@ -288,7 +263,7 @@ def main(args):
     if args.role != "worker":
         writer.write(events.Ready)
     code = script.run()
-    if script.enough:
+    if script.duration and script.duration.enough:
         code = 0  # as far as anybody asked
     complaint = account.diverged or account.complaint()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -142,12 +142,6 @@ class Run:
         return self.trial.metric is None and not any(met)
 
     @functools.cached_property
-    def printing(self) -> list[list[Event]]:
-        """The events of the workers that say how fast they are: all, or the first alone."""
-        alone = self.reported and self.trial.rates in ("first", "total")
-        return self.workers[:1] if alone else self.workers
-
-    @functools.cached_property
     def window(self) -> Window:
         """The time in which all workers trained, and their rates in it.
 
@@ -211,7 +205,8 @@ def _together(run: Run) -> list[Progress]:
     if run.reported:
         known = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
         zeros = [known.get(f"worker-{i}", 0.0) for i in range(run.trial.workers)]
-        found = reported(run.printing, zeros, run.workers[len(run.printing) :])
+        printing = 1 if run.trial.rates in ("first", "total") else run.trial.workers
+        found = reported(run.workers[:printing], zeros, run.workers[printing:])
         if len(found) == run.trial.workers:
             return found
         share = run.trial.workers if run.trial.rates == "total" else 1

@@ -172,7 +172,8 @@ def _numbers(run: Run) -> dict[str, Any]:
         if event.seconds:
             numbers["inference_per_second"] = event.samples / event.seconds
     if not run.overloaded:
-        window, known = run.window, len(run.printing) == run.trial.workers
+        window = run.window
+        known = not (run.reported and run.trial.rates in ("first", "total"))
         samples, batches = _rates(run)
         numbers |= {
             "window_s": window.end - window.begin - window.paused,
@@ -213,7 +214,8 @@ def _batch_size(run: Run) -> float:
 def _rates(run: Run) -> tuple[float, float]:
     """Return samples and batches per second of all workers; NaN what nobody knows."""
     rate = run.window.samples_per_second
-    if run.reported and unit_of(run.printing) == "steps":
+    printing = run.workers[:1] if run.trial.rates in ("first", "total") else run.workers
+    if run.reported and unit_of(printing) == "steps":
         return rate * _batch_size(run), rate
     return rate, rate / _batch_size(run)
 

@@ -32,6 +32,9 @@ PLACEHOLDERS = (
 FIELDS = (*Trial.model_fields, "arguments", "duration", "pattern", "rates", "python", "image")
 """What tells trials of all kinds apart, by the columns of a table of them."""
 
+PASSED_ON = {"framework", "batch_size", "duration", "seed", "threads", "pattern", "rates"}
+"""Fields that its replicas find on their command lines as they are."""
+
 KEPT = "script"
 """The folder of a run in which the script and the files beside it are kept."""
 
@@ -301,20 +304,16 @@ class ScriptTrial(_Fields):
         directory : Path or str
             Where it runs.
         """
-        given = self.model_dump(
-            exclude_none=True,
-            include={
-                "framework", "batch_size", "duration", "seed", "threads", "pattern", "rates",
-            },
-        )  # fmt: skip
+        given = self.model_dump(exclude_none=True, include=PASSED_ON)
         return given | {
-            "script": file, "file": list(self.sources), "argument": self._words(),
+            "script": file, "file": list(self.sources), "argument": _words(self),
             "package": self.runtime.package or self.framework, "directory": directory,
         }  # fmt: skip
 
-    def _words(self) -> list[str]:
-        """Return what the script finds on its command line; a function finds its job there."""
-        if not self.function:
-            return shlex.split(self.arguments)
-        fields = {"framework", "workers", "servers", "batch_size", "seed", "threads"}
-        return [self.model_dump_json(include=fields), *function.ARGUMENTS]
+
+def _words(trial: ScriptTrial) -> list[str]:
+    """Return what the script finds on its command line; a function finds its job there."""
+    if not trial.function:
+        return shlex.split(trial.arguments)
+    fields = {"framework", "workers", "servers", "batch_size", "seed", "threads"}
+    return [trial.model_dump_json(include=fields), *function.ARGUMENTS]
