@@ -47,7 +47,7 @@ def test_the_speedups_are_those_of_the_published_run():
     ).groups()
     found = speedups(scaling())
     two = found[(found.workers == 2) & (found.n > 1)]
-    assert set(two.framework) == {"mxnet"} and (two.high > 2).mean() > 0.5
+    assert set(two.framework) == {"mxnet"} and 0 < (two.high > 2).mean() < 1
     assert [f"{two.speedup.min():.1f}", f"{two.speedup.max():.1f}"] == [low, high]
     trials = published()
     nodes = speedups(trials[trials.slowdown == 20])
