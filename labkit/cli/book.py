@@ -17,7 +17,8 @@ examples:
   labkit book --output /srv/www/book   to another place"""
 )
 @click.option(
-    "--profile", default="laptop", show_default=True, help="smoke, laptop, laptop-nodes or thesis."
+    "--profile", default="laptop", show_default=True,
+    help="smoke, laptop, laptop-nodes, emulated or thesis.",
 )
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path),

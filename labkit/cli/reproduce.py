@@ -25,7 +25,7 @@ examples:
 )
 @click.option(
     "--profile", default="laptop", show_default=True, shell_complete=profiles,
-    help="smoke, laptop, laptop-nodes or thesis.",
+    help="smoke, laptop, laptop-nodes, emulated or thesis.",
 )  # fmt: skip
 @click.option(
     "--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.",
