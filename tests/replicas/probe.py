@@ -301,6 +301,8 @@ def of_two_workers(strategy, work):
     found = dict(said.get(timeout=100) for _ in range(2))
     for process in started:
         process.kill()
+    for process in started:
+        process.join()  # or whoever starts next may find its port taken
     return [found[index] for index in range(2)]
 
 
