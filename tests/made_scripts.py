@@ -1,6 +1,6 @@
 """Training scripts of a user's own, small ones: nothing in them is of labkit but three calls."""
 
-REPORTS = """
+REPORTS = '''
 import sys
 
 import numpy as np
@@ -16,10 +16,10 @@ for _ in range(int(sys.argv[1])):
     weights -= 0.05 * inputs.T @ errors / 64
     report.step(64, loss=(errors**2).mean(), rest=np.abs(errors).max())
 report.evaluation(accuracy=75, error=np.abs(weights - np.arange(20)).max())
-"""
+'''
 """It learns a linear function and says so."""
 
-PRINTS = """
+PRINTS = '''
 import logging
 import sys
 import time
@@ -28,10 +28,10 @@ logging.basicConfig(level=logging.INFO)
 for batch in range(6):
     time.sleep(0.05)
     logging.info("Epoch[0] Batch [%d]\\tSpeed: %.2f samples/sec\\taccuracy=0.5", batch, 1000)
-"""
+'''
 """It prints what MXNet's Speedometer does, on standard error."""
 
-COUNTS = """
+COUNTS = '''
 import time
 
 for epoch in (1, 2):
@@ -39,10 +39,10 @@ for epoch in (1, 2):
         print("Train Epoch: {} [{}/500 ({:.0f}%)]\\tLoss: 0.5".format(
             epoch, 100 * batch, 100 * batch / 5))
         time.sleep(0.05)
-"""
+'''
 """It prints what PyTorch's examples do, which say how far they are, and not how fast."""
 
-KVSTORE = """
+KVSTORE = '''
 import sys
 
 import mxnet as mx  # a server's and the scheduler's process stays in here
@@ -58,10 +58,10 @@ for step in range(int(sys.argv[1])):
     if step % 10 == 0:
         print("step {} of worker {}, {} in all: {} images/sec".format(
             step, store.rank, store.num_workers, 100 + store.rank))
-"""
+'''
 """It trains over MXNet's parameter servers, as their documents show it."""
 
-TENSORFLOW = """
+TENSORFLOW = '''
 import argparse
 import json
 import os
@@ -93,10 +93,10 @@ with v1.train.MonitoredTrainingSession(server.target, is_chief=args.task_index =
         session.run(add)
         if step % 10 == 9:
             print("steps/sec: 12.5")
-"""
+'''
 """The older style of TensorFlow's scripts: hosts on the command line."""
 
-TORCH = """
+TORCH = '''
 import sys
 import time
 
@@ -126,7 +126,7 @@ for step in range(int(sys.argv[1])):
 print("weights of worker {} of {}: {}".format(
     dist.get_rank(), dist.get_world_size(), [p.sum().item() for p in layers.parameters()]))
 dist.destroy_process_group()
-"""
+'''
 """It trains by PyTorch's DistributedDataParallel over gloo, as torchrun would start it."""
 
 TORCH_REPORTS = (
@@ -137,7 +137,7 @@ TORCH_REPORTS = (
 )  # fmt: skip
 """The same with the calls of `labkit.report`, which is all that it needs of labkit."""
 
-ENDLESS = """
+ENDLESS = '''
 import itertools
 import os
 import subprocess
@@ -150,10 +150,10 @@ with open("pids-" + sys.argv[1], "w") as file:
 for step in itertools.count():
     time.sleep(0.02)
     print("step", step, "1000 samples/sec")
-"""
+'''
 """It never ends, and has started something that does not either."""
 
-ENDLESS_REPORTS = """
+ENDLESS_REPORTS = '''
 import itertools
 import time
 
@@ -163,10 +163,10 @@ report.ready()
 for _ in itertools.count():
     time.sleep(0.001)
     report.step(64, loss=0.5)
-"""
+'''
 """It never ends, either."""
 
-TOGETHER = """
+TOGETHER = '''
 import os
 import socket
 import sys
@@ -189,5 +189,5 @@ while True:
     if not peer.recv(8):
         sys.exit("the other worker has gone")
     print("1000 samples/sec")
-"""
+'''
 """It never ends but by the other worker's end, as in a collective."""

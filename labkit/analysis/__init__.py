@@ -1,6 +1,6 @@
 """Equations 4.1 to 4.5, the window they are taken over, and intervals over repeats."""
 
-from labkit.analysis.breakdown import PARTS, bottleneck, exchange, step_times
+from labkit.analysis.breakdown import PARTS, bottleneck, explained, step_times
 from labkit.analysis.equations import (
     MetricError,
     accuracy,
@@ -41,7 +41,7 @@ __all__ = [
     "configuration",
     "contrast",
     "entropy",
-    "exchange",
+    "explained",
     "exponential",
     "geometric_interval",
     "interval",

@@ -99,9 +99,9 @@ def _megabytes(row: pd.Series) -> float:
     return BYTES * sum(map(int, variables.split())) / 1e6
 
 
-def exchange(row: pd.Series) -> str:
-    """Say in sentences what the workers of a row of `step_times` send; empty if it is unknown."""
-    said = []
+def explained(row: pd.Series) -> str:
+    """Say what holds up the workers of a row of `step_times`, and what they send, if known."""
+    said = [f"{bottleneck(row)}."]
     if np.isfinite(row["megabytes"]):
         said.append(
             f"A step sends up to {row['megabytes']:.3g} MB of gradients, and fetches as much of "

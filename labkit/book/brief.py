@@ -157,8 +157,7 @@ def _job(
     limit = ""
     if len(alone):
         last = alone.sort_values("workers").iloc[-1]
-        limit = f"With {describe(last, ['workers'])}, {analysis.bottleneck(last)}."
-        limit = f"{limit} {analysis.exchange(last)}".strip()
+        limit = f"With {describe(last, ['workers'])}, {analysis.explained(last)}"
     ahead = [
         Row(f.workers, f.throughput, f.low, f.high, f.speedup,
             _cost(f.throughput * samples, f.workers, price), "", ())

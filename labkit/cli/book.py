@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from labkit.cli.main import main
+from labkit.cli.options import profile_option
 
 
 @main.command(
@@ -16,10 +17,7 @@ examples:
   labkit book --profile smoke          from those of another
   labkit book --output /srv/www/book   to another place"""
 )
-@click.option(
-    "--profile", default="laptop", show_default=True,
-    help="smoke, laptop, laptop-nodes, emulated or thesis.",
-)
+@profile_option
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path),
     help="The directory of the site.  [default: outputs/book]",

@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from labkit.cli.completion import values_of_field
+from labkit.cli.completion import profiles, values_of_field
 from labkit.launchers.limits import DEADLINE
 from labkit.trials import Trial, choices
 
@@ -49,6 +49,11 @@ def _metavar(allowed: tuple[str, ...], kinds: list[type], multiple: bool) -> str
 deadline_option = click.option(
     "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds a trial may take."
 )
+
+profile_option = click.option(
+    "--profile", default="laptop", show_default=True, shell_complete=profiles,
+    help="smoke, laptop, laptop-nodes, emulated or thesis.",
+)  # fmt: skip
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 

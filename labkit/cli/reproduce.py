@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import click
 
-from labkit.cli.completion import notebooks, profiles
+from labkit.cli.completion import notebooks
 from labkit.cli.formats import format_option, of_rows
 from labkit.cli.main import main
-from labkit.cli.options import dry_run_option, launcher_option, quiet_option
+from labkit.cli.options import dry_run_option, launcher_option, profile_option, quiet_option
 from labkit.cli.table import rows_of
 from labkit.cli.terminal import echo, terminal_width
 
@@ -23,10 +23,7 @@ examples:
   labkit reproduce --profile thesis --launcher kubernetes  the thesis's grid
   labkit reproduce --dry-run                     what would be run, no more"""
 )
-@click.option(
-    "--profile", default="laptop", show_default=True, shell_complete=profiles,
-    help="smoke, laptop, laptop-nodes, emulated or thesis.",
-)  # fmt: skip
+@profile_option
 @click.option(
     "--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.",
     shell_complete=notebooks,

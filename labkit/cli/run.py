@@ -63,27 +63,22 @@ examples:
 )
 @click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, theirs.")
 @click.option(
-    "--image",
-    metavar="IMAGE",
+    "--image", metavar="IMAGE",
     help="Your own, for the pods of --script; by default the framework's of labkit's.",
 )
 @click.option(
-    "--pattern",
-    metavar="REGEX",
+    "--pattern", metavar="REGEX",
     help="What rates look like that --script prints, with a group named samples or steps around "
     "the number per second, or samples_so_far or steps_so_far around a count; usual phrases, such "
     "as 123.4 images/sec, are known without.",
 )
 @click.option(
-    "--rates",
-    metavar="each|first|total",
+    "--rates", metavar="each|first|total",
     help="Whose rates --script prints. each: every worker prints its own (default); first: only "
     "the first one prints, and the others are as fast; total: only the first one prints, for all.",
 )
 @click.option(
-    "--duration",
-    type=float,
-    metavar="SECONDS",
+    "--duration", type=float, metavar="SECONDS",
     help="For how long all workers of --script train before it is ended; by default it ends by "
     "itself.",
 )
@@ -197,9 +192,7 @@ def summary(row: Any, evals: Any) -> str:
         if row.reported:
             trained = "the script printed rates"
             if not alone:
-                whose = (
-                    "all workers' scripts" if row.rates is None else "the first worker's script"
-                )
+                whose = "the first worker's script" if row.rates else "all workers' scripts"
                 trained = f"{whose} printed rates"
         rates = {"batches": (row.batches_per_second, 2), "samples": (row.samples_per_second, 0)}
         said = [

@@ -97,8 +97,7 @@ def breakdown(results: Any, *, panels: Columns = None, title: str | None = None)
                 most = here.sort_values(["oversubscribed", "workers"], ascending=[False, True])
                 last = most.iloc[-1]
                 who = describe(last, [*values, "workers"])
-                said = [f"{analysis.bottleneck(last)}.", analysis.exchange(last)]
-                page.notes.append(f"{who}: {' '.join(filter(None, said))}")
+                page.notes.append(f"{who}: {analysis.explained(last)}")
         frame(page.panels, at)
         for axes in page.panels:
             axes.set(xlim=(-0.6, len(at) - 0.4), ylim=(0, 112))

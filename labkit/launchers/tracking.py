@@ -74,8 +74,8 @@ class Tracker:
         if reached in (Ready, End) and name not in self._workers:
             phases = [self._reached.get(worker, Start) for worker in self._workers]
             reached = max(phases, key=list(PHASES).index)
-        if reached is Start and name in self._workers and self.trial.rates in ("first", "total"):
-            return self.phase(self._workers[0]) if name != self._workers[0] else PHASES[Start]
+        if reached is Start and name in self._workers[self.trial.printing :]:
+            return self.phase(self._workers[0])  # it has nothing to say of its own training
         return PHASES[reached]
 
     def training(self) -> bool:

@@ -31,7 +31,7 @@ class Meeting:
     Parameters
     ----------
     host : str
-        The ``host:port`` where the first worker listens.
+        The ``host:port`` where the first worker listens; of no use to one that is alone.
     index : int
         Of this worker.
     count : int
@@ -41,14 +41,16 @@ class Meeting:
     """
 
     def __init__(self, host, index, count, secret=""):
-        name, port = rendezvous.split(host)
-        self._address = name, int(port)
-        self._family = socket.AF_INET6 if ":" in name else socket.AF_INET
         self._index, self._count, self._secret = index, count, secret
         self._listener = None
         self._coming, self._connected, self._over = set(), set(), set()  # occasions
         self._lines = {}  # what has come from whom
         self._here = {occasion: {} for occasion in OCCASIONS}  # index -> connection
+        if count == 1:
+            return
+        name, port = rendezvous.split(host)
+        self._address = name, int(port)
+        self._family = socket.AF_INET6 if ":" in name else socket.AF_INET
         if index == 0:
             self._listener = socket.socket(self._family)
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,17 +64,21 @@ class Meeting:
             selector.register(self._listener, selectors.EVENT_READ, (self._accept, None))
 
     def come(self, occasion):
-        """Say that this worker has come, as soon as the first one listens."""
-        self._coming.add(occasion)
-        self._connect(occasion)
+        """Say that this worker has come, as soon as the first one listens; once is enough."""
+        if occasion not in self._coming:
+            self._coming.add(occasion)
+            self._connect(occasion)
 
     def over(self, occasion):
         """Return whether all have come; ask again and again."""
-        if occasion in self._coming - self._connected:
+        if occasion in self._coming - self._connected - self._over:
             self._connect(occasion)
         return occasion in self._over
 
     def _connect(self, occasion):
+        if self._count == 1:
+            self._over.add(occasion)
+            return
         connection = socket.socket(self._family)
         connection.settimeout(PATIENCE)
         try:

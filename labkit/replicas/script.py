@@ -108,13 +108,11 @@ class Script:
         if args.role == "worker":
             inode = os.fstat(theirs.fileno()).st_ino
             environment[VARIABLE] = f"{theirs.fileno()}:{inode}"
-            others = args.hosts.get("barrier")
-            if others:
-                count = len(args.hosts["worker"])
-                self.meeting = Meeting(others[0], args.index, count, secret)
-                self.meeting.register(self.selector)
-        if args.role == "worker" and args.duration is not None:
-            self.duration = Duration(args.duration, self.account, self.meeting)
+            host, count = args.hosts.get("barrier", [""])[0], len(args.hosts["worker"])
+            self.meeting = Meeting(host, args.index, count, secret)
+            self.meeting.register(self.selector)
+            if args.duration is not None:
+                self.duration = Duration(args.duration, self.account, self.meeting)
         starter = [str(HERE / STARTERS[name]) for name in [args.framework] if name in STARTERS]
         line = [args.script, *(filled_in(argument, known) for argument in args.argument)]
         self.process = subprocess.Popen(
@@ -198,14 +196,7 @@ class Script:
             message = json.loads(line.decode())
             self.account.reported(**message)
             if message["what"] == "ready":
-                self._meet()
-
-    def _meet(self):
-        """Let the script go on as soon as all workers' scripts are ready."""
-        if self.meeting:
-            self.meeting.come(READY)
-        else:
-            self._go()
+                self.meeting.come(READY)
 
     def _go(self):
         with contextlib.suppress(OSError):  # it may have died while it waited

@@ -205,7 +205,7 @@ def _together(run: Run) -> list[Progress]:
     if run.reported:
         known = run.record.get("clocks", {})  # of the nodes of a cluster; a machine has one clock
         zeros = [known.get(f"worker-{i}", 0.0) for i in range(run.trial.workers)]
-        printing = 1 if run.trial.rates in ("first", "total") else run.trial.workers
+        printing = run.trial.printing
         found = reported(run.workers[:printing], zeros, run.workers[printing:])
         if len(found) == run.trial.workers:
             return found

@@ -173,7 +173,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             numbers["inference_per_second"] = event.samples / event.seconds
     if not run.overloaded:
         window = run.window
-        known = not (run.reported and run.trial.rates in ("first", "total"))
+        known = not run.reported or run.trial.printing == run.trial.workers
         samples, batches = _rates(run)
         numbers |= {
             "window_s": window.end - window.begin - window.paused,
@@ -214,8 +214,7 @@ def _batch_size(run: Run) -> float:
 def _rates(run: Run) -> tuple[float, float]:
     """Return samples and batches per second of all workers; NaN what nobody knows."""
     rate = run.window.samples_per_second
-    printing = run.workers[:1] if run.trial.rates in ("first", "total") else run.workers
-    if run.reported and unit_of(printing) == "steps":
+    if run.reported and unit_of(run.workers[: run.trial.printing]) == "steps":
         return rate * _batch_size(run), rate
     return rate, rate / _batch_size(run)
 

@@ -211,6 +211,7 @@ class ScriptTrial(_Fields):
         lambda self: None
     )
     lock_step = property(lambda self: False)
+    printing = property(lambda self: self.workers if self.rates == "each" else 1)  # the first ones
     datasets = property(lambda self: ())
 
     @property

@@ -83,6 +83,7 @@ class Trial(_Fields):
 
     # What a script may choose: here it is the framework's.
     image = python = duration = rates = property(lambda self: None)
+    printing = property(lambda self: self.workers)  # all say how fast they are
 
     @model_validator(mode="before")
     @classmethod

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tidy_tables import trials
 
-from labkit.analysis import PARTS, bottleneck, exchange, step_times
+from labkit.analysis import PARTS, bottleneck, explained, step_times
 
 pytestmark = pytest.mark.unit
 
@@ -92,12 +92,12 @@ def test_what_is_sent_is_four_bytes_of_each_weight():
     found = table().assign(servers=2, variables="500 25000 400000", busiest_server=0.75)
     rows = step_times(found)
     assert rows["megabytes"].to_numpy() == pytest.approx(4 * 425_500 / 1e6)
-    said = exchange(rows.iloc[0])
+    said = explained(rows.iloc[0])
     assert "sends up to 1.7 MB of gradients" in said
     assert "Of 2 servers the busiest does 75 % of the work." in said
 
 
 def test_what_nobody_knows_to_be_sent_is_not_said():
-    assert exchange(step_times(table()).iloc[0]) == ""
-    alone = step_times(table().assign(servers=0, variables="500")).iloc[0]
-    assert exchange(alone) == "", "there is nobody to send it to"
+    alone = table().assign(servers=0, variables="500")  # there is nobody to send it to
+    for row in (step_times(table()).iloc[0], step_times(alone).iloc[0]):
+        assert explained(row) == f"{bottleneck(row)}."

@@ -6,6 +6,7 @@ import shlex
 import click
 import pytest
 
+from labkit.book.plan import profiles
 from labkit.cli import main
 
 pytestmark = pytest.mark.unit
@@ -32,6 +33,12 @@ def examples(command):
 def words(pieces):
     """Leave out a line's last piece if it is a comment: options are continued by two spaces."""
     return [piece for piece in pieces if piece.startswith(("labkit", "watch", "-"))]
+
+
+@pytest.mark.parametrize("name", ["book", "reproduce"])
+def test_help_names_all_profiles(name, labkit):
+    shown = labkit(name, "--help").stdout
+    assert all(profile in shown for profile in profiles())
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)

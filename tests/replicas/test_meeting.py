@@ -71,6 +71,13 @@ def test_whoever_comes_before_the_first_listens_comes_again(host):
     assert all_over([first, late], 10)
 
 
+def test_one_that_is_alone_waits_for_nobody():
+    alone = Worker("", 0, 1)
+    assert not alone.look()
+    alone.come()
+    assert alone.look()
+
+
 def test_they_meet_again_on_another_occasion(host):
     workers = [Worker(host, index, 2) for index in range(2)]
     for occasion in (READY, ENOUGH):

@@ -176,11 +176,8 @@ def test_the_next_labkit_takes_over_what_a_killed_one_has_started(
     labkit.wait()
     pods = {pod.metadata.uid for pod in namespace.pods()}
     seen = []
-    results = run(
-        [ScriptTrial(**values)],
-        Store(tmp_path / "runs"),
-        on_event=lambda event: seen.append({p.metadata.uid for p in namespace.pods()}),
-    )
+    results = run([ScriptTrial(**values)], Store(tmp_path / "runs"),
+                  on_event=lambda event: seen.append({p.metadata.uid for p in namespace.pods()}))
     assert results.table.status[0] == "finished" and results.steps.steps.max() == 300
     assert pods and seen[0] == pods
 
