@@ -12,9 +12,13 @@ help: ## list what can be made
 
 setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the interpreter)
 
-test: $(READY) ## run the tests: first those that may run beside others, on all cores
-	$(BIN)/python -m pytest -m "unit or beside" --numprocesses auto
-	$(BIN)/python -m pytest -m "not (unit or beside)"
+# Continuous integration leaves none out.
+LEFT_OUT := $(if $(or $(ALL),$(filter true,$(CI))),,and not slow)
+
+test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can on all cores
+	$(BIN)/python -m pytest -m "(unit or beside) $(LEFT_OUT)" --numprocesses auto
+	$(BIN)/python -m pytest -m "not (unit or beside) $(LEFT_OUT)"
+	@$(if $(LEFT_OUT),echo "slow tests left out: make test ALL=1 runs all")
 
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|emulated|thesis)
 	$(BIN)/labkit reproduce --profile $(PROFILE)

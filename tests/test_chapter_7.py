@@ -56,6 +56,7 @@ def run(name, monkeypatch, profile="laptop", **parameters):
 # --- the notebooks --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["smoke", "laptop", "thesis"])
 def test_the_comparison_runs_with_every_profile(profile, monkeypatch):
     guess = {"guess": [1.9, 3.5, 5.0]} if profile == "laptop" else {}

@@ -77,6 +77,7 @@ def test_a_function_is_measured_as_a_script_is(store):
     assert other.table.code[0] != table.code[0]
 
 
+@pytest.mark.slow
 def test_mxnets_servers_run_it_too(store):
     train = cell("""
     import numpy as np
@@ -112,6 +113,7 @@ def test_what_it_prints_counts_where_it_does_not_report(store):
     assert row.reported and row.samples_per_second == pytest.approx(500)
 
 
+@pytest.mark.slow
 def test_the_page_works_as_written(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_OUTPUTS", str(tmp_path / "outputs"))
     page = (REPOSITORY / "docs" / "bring-your-own.md").read_text()
@@ -154,6 +156,7 @@ def test_a_function_that_says_nothing_is_no_run(store):
     assert "printed no rates" in fail(store, "def train(job):\n    return 5\n")
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_is_ended_and_leaves_nothing(store):
     text = """
     import os, subprocess, sys, time

@@ -15,7 +15,7 @@ from processes import REPOSITORY, eventually
 
 from labkit.book.plan import plan
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(900)]
 
 NOTEBOOKS = REPOSITORY / "notebooks"
 

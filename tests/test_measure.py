@@ -67,6 +67,7 @@ def test_results(framework, store, tmp_path, tensorboard_scalars):
         assert ("test/accuracy" in scalars) is (worker == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_learning_is_the_same_each_time(framework, store):
     """With one worker, distributed or not, a seed decides everything."""

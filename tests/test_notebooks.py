@@ -196,6 +196,7 @@ def values(page):
 # --- the whole notebook, on made-up results -------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(360)  # it simulates up to 50 workers, for five notebooks and both frameworks
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
@@ -240,6 +241,7 @@ ODD += [
 ODD += [(PREDICTION, how) for how in ({"curve": "diverged"}, {"measured": False}, {"cores": 1})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "how"), ODD)
 def test_the_analysis_survives_any_result(name, how, monkeypatch):
     """No report, one, a plateau without end or without beginning, no core for a worker."""
@@ -297,6 +299,7 @@ def test_every_exercise_is_tried_or_only_to_be_thought_about():
     assert tried | THOUGHT == {f"{name} {number}" for name in NAMES for number in (1, 2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exercise", "curve"),
     [(name, "usual") for name in EXERCISES]

@@ -100,6 +100,7 @@ def save(here, labels=2):
         np.save(here / f"{part}y.npy", y)
 
 
+@pytest.mark.slow
 def test_the_check_of_a_model(here):
     """What is wrong with the data is found without a framework, then what does not fit it."""
     (here / "mine.py").write_text(READ)

@@ -77,6 +77,7 @@ def test_its_function_learns_with_the_exercises_batch_too(batch_size):
     assert len(losses) == space["steps"] and losses[-1] < 0.1 * losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("once", "warm")

@@ -142,6 +142,7 @@ report.step(8, loss=float("nan"))
     assert table.status[0] == "diverged" and "loss became nan at step 2" in table.error[0]
 
 
+@pytest.mark.slow
 def test_the_page_works_as_written(script, tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_OUTPUTS", str(tmp_path / "outputs"))
     page = (REPOSITORY / "docs" / "bring-your-own.md").read_text()
@@ -273,6 +274,7 @@ def test_workers_that_end_by_each_others_end_have_not_failed(script, store, stan
         ] == pytest.approx(2000)
 
 
+@pytest.mark.slow
 def test_mxnets_servers_are_ended_with_their_workers(script, store):
     trial = ScriptTrial(framework="mxnet", script=script(made_scripts.KVSTORE), workers=2,
                         arguments="100000000", duration=1)  # fmt: skip
@@ -286,6 +288,7 @@ def test_what_fails_meanwhile_has_failed(script, store):
     assert "left with code 1" in said and "lost" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duration", [1, None])
 @pytest.mark.parametrize(
     ("code", "words"),
@@ -335,6 +338,7 @@ def test_a_time_that_is_none_is_refused(duration, script):
 # --- frameworks -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mxnets_scheduler_and_servers_run_the_same_script(script, store):
     name = script(made_scripts.KVSTORE)
     trial = ScriptTrial(framework="mxnet", script=name, workers=2, arguments="60")
@@ -345,6 +349,7 @@ def test_mxnets_scheduler_and_servers_run_the_same_script(script, store):
     assert "2 in all" in log
 
 
+@pytest.mark.slow
 def test_tensorflows_hosts_are_filled_in(script, store):
     name = script(made_scripts.TENSORFLOW)
     trial = ScriptTrial(
@@ -400,6 +405,7 @@ def test_rates_that_only_one_worker_prints_are_no_throughput(script, store):
     assert "worker 1" in said and "printed no rates" in said
 
 
+@pytest.mark.slow
 def test_a_script_that_hangs_is_ended_and_leaves_nothing(script, store):
     name = script("""
 import os, subprocess, sys, time

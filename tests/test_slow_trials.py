@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("framework", "model"), [
     ("mxnet", {}),
     ("tensorflow", {"model": "lstm", "batch_size": 20, "clip_norm": 1.0}),

@@ -11,7 +11,12 @@ from processes import REPOSITORY
 from labkit.book.plan import plan
 from labkit.settings import OUTPUTS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600), pytest.mark.usefixtures("warm")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("warm"),
+]
 
 START = "notebooks/start.ipynb"
 

@@ -12,7 +12,7 @@ from labkit import ScriptTrial, measure
 PYTHON = "/usr/bin/python3"
 """Of Debian: an interpreter other than labkit's, with a numpy of its own and nothing of labkit."""
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("once", "torch")]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.usefixtures("once", "torch")]
 
 
 @pytest.fixture(scope="module")

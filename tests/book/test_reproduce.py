@@ -23,7 +23,7 @@ from labkit.book.reproduce import reproduce
 from labkit.runs import Store
 from labkit.settings import REPOSITORY, WARM
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def test_a_notebook_is_run_rendered_and_kept(

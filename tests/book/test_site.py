@@ -17,6 +17,7 @@ from labkit.settings import REFERENCE
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API modifications"),
 ]

@@ -8,6 +8,7 @@ from labkit.book.website import WORK
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:.*Check CHANGES for Sphinx API modifications"),
 ]

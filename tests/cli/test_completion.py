@@ -11,7 +11,7 @@ from processes import REPOSITORY
 from labkit.book.plan import profiles
 from labkit.trials import choices
 
-pytestmark = [pytest.mark.process, pytest.mark.beside, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.beside, pytest.mark.timeout(300)]
 
 BASH = """
 eval "$(_LABKIT_COMPLETE=bash_source labkit)"

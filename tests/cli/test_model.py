@@ -66,6 +66,7 @@ def test_bad_input_is_refused_before_anything_starts(labkit, here, arguments, sa
     assert done.exit_code == 1 and said in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.beside
 @pytest.mark.usefixtures("datasets")
@@ -78,6 +79,7 @@ def test_the_starter_is_right(labkit, here):
     assert "nothing wrong was found" in done.output and "not compared" not in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.beside
 @pytest.mark.usefixtures("datasets")

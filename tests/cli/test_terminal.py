@@ -72,6 +72,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ERRORS)
 def test_errors_fit_the_terminal(labkit_in_a_terminal, words):
     shown, _ = labkit_in_a_terminal(*words.split())

@@ -86,6 +86,7 @@ SHORT = {"2-1-neurons-and-training": {"train_images": 2_000, "steps": 100}}
 """Parameters with which a notebook takes less than half as long."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [name for name in PAGES if name != MEASURES])
 def test_its_cells_run(name, monkeypatch, tmp_path):

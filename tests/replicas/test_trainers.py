@@ -57,6 +57,7 @@ def test_mxnet_says_that_it_knows_no_ipv6():
     assert "MXNet knows IPv4 alone" in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.usefixtures("datasets")
 def test_one_process_without_labkit(framework, tmp_path):
@@ -89,6 +90,7 @@ def test_one_process_without_labkit(framework, tmp_path):
     assert evaluated.samples == 300
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("datasets")
 def test_a_worker_that_loses_its_server_says_so():
     """TensorFlow's session would begin anew, whatever had become of the last step."""

@@ -9,7 +9,7 @@ import pytest
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
 
-pytestmark = [pytest.mark.process, pytest.mark.beside]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.beside]
 
 SCRIPTS = {
     "mxnet": """

@@ -146,6 +146,7 @@ def act(args, events):
 """
 
 
+@pytest.mark.slow
 def test_a_deadline(trainer, directory):
     trainer(HANGS)
     trial = made_runs.trial(framework="tensorflow")

@@ -20,6 +20,7 @@ from labkit.runs import Store
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.slow,
     pytest.mark.usefixtures("warm", "once"),
     pytest.mark.timeout(300),
 ]

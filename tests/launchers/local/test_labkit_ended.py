@@ -15,6 +15,7 @@ from labkit.settings import WARM
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.slow,
     pytest.mark.usefixtures("warm", "once"),
     pytest.mark.timeout(300),
 ]

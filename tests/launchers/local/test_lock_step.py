@@ -28,6 +28,7 @@ def told(run, kind):
     return [[event for event in events if isinstance(event, kind)] for events in run.workers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
 def test_when_one_stands_still_so_do_the_others(framework, store, tmp_path, monkeypatch):
     """And when one evaluates, too; meanwhile they learn."""

@@ -192,6 +192,7 @@ def test_an_import_that_does_not_end(importing, directory, monkeypatch):
         launch(single(), directory)
 
 
+@pytest.mark.slow
 def test_an_import_that_is_interrupted(importing, directory, tmp_path):
     importing(COUNT + "time.sleep(60)")
 
