@@ -60,7 +60,7 @@ def compare(framework, batch_size, steps, pairs):
     local, cluster = (f"{statistics.median(seconds):.1f} s" for seconds in outside.values())
     found = f"{median_of(ratios)}, {len(ratios)} of {pairs}" if ratios else "overloaded"
     print(f"{framework:10} {batch_size:5} {local:>15} {cluster:>8}  {found}", flush=True)
-    return bool(ratios) and statistics.median(ratios) < LEAST
+    return not (ratios and statistics.median(ratios) >= LEAST)
 
 
 def main():

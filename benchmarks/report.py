@@ -76,9 +76,11 @@ def main():
         kept = [ratio for ratio in found if ratio == ratio]
         text = f"{median_of(kept)}, {len(kept)} of {rounds}" if kept else "not measured"
         print(f"{name:25} {text}", flush=True)
-        if kept and name.endswith("alone"):
+        if not kept:
+            beyond = True  # nothing measured is nothing shown
+        elif name.endswith("alone"):
             beyond |= statistics.median(kept) < LEAST
-        elif kept:
+        else:
             beyond |= abs(statistics.median(kept) - 1) > APART
     sys.exit(int(beyond and not args.quick))
 

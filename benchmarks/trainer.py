@@ -85,7 +85,7 @@ def compare(framework, model, args):
         kept = [value for value in found if value == value]
         text = f"{median_of(kept)}, {len(kept)} of {pairs}" if kept else "not measured: overloaded"
         print(f"{framework:11} {model:7} {strategy:10} {text}", flush=True)
-        yield strategy == "single" and bool(kept) and statistics.median(kept) < LEAST
+        yield strategy == "single" and not (kept and statistics.median(kept) >= LEAST)
 
 
 if __name__ == "__main__":

@@ -191,8 +191,7 @@ def _why_not(pair: Sequence[_Side]) -> str:
     for side in pair:
         lost = side.table["throughput"].isna()
         if lost.all():
-            why = side.table["status"].replace("finished", "overloaded").unique()
-            return f"no rate in {side.name} ({_list(why)})"
+            return f"no rate in {side.name} ({_list(_why_lost(side.table))})"
     pair = [_Side(side.name, side.table.dropna(subset=["throughput"])) for side in pair]
     for side in pair:
         for column in configuration(side.table):
@@ -209,6 +208,14 @@ def _why_not(pair: Sequence[_Side]) -> str:
     if shared and any(before.only(name) != after.only(name) for name in ("host", "cores")):
         return "oversubscribed, on different hosts or cores"
     return ""
+
+
+def _why_lost(table: pd.DataFrame) -> np.ndarray:
+    """Return why trials have no rate."""
+    why = table["status"]
+    if "overloaded" in table:
+        why = why.mask((why == "finished") & table["overloaded"].eq(True), "overloaded")
+    return why.unique()
 
 
 def _why_not_slow(pair: Sequence[_Side], by: str | None) -> str:

@@ -94,7 +94,7 @@ class Comparison:
         of = len(self.settings)
         count = f"{used} of {of} settings" if of > 1 else "one setting"
         return (
-            f"{seen}: throughput {100 * (whole.ratio - 1):+.1f} % ({self.level:.0%} "
+            f"{seen}: throughput {100 * (whole.ratio - 1):+.1f} % ({100 * self.level:g}% "
             f"interval {low} to {high} %), over {count}."
         )
 

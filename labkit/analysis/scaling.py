@@ -75,7 +75,8 @@ def latest(table: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
         return table
     started = table["started"].fillna("").to_numpy()
     last = table[names].iloc[max(range(len(table)), key=lambda i: (started[i], i))]
-    return table[(table[names] == last).all(axis="columns")]
+    alike = (table[names] == last) | (table[names].isna() & last.isna())
+    return table[alike.all(axis="columns")]
 
 
 def summarise(

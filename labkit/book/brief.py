@@ -21,6 +21,7 @@ from labkit.figures.selection import Split, tables
 from labkit.figures.words import describe
 from labkit.prediction import Prediction, predict
 from labkit.settings import TEMPLATES
+from labkit.trials.frameworks import FRAMEWORKS
 
 AHEAD = (2, 4, 8)
 """Multiples of the most workers measured for which is predicted, beside the next one."""
@@ -94,7 +95,8 @@ def brief(results: Any, *, price: float | None = None, title: str | None = None)
     results : object or DataFrame
         What `measure` returned, or a table of trials.
     price : float, optional
-        Of a worker's machine for an hour: the page then says what a million samples cost.
+        Of a machine for an hour: the page then says what a million samples cost. Each worker has
+        a machine, and each server that is not beside one.
     title : str, optional
         Instead of one that says what is the same in all trials.
 
@@ -134,7 +136,7 @@ def _job(
     varying = [name for name in values if split.trials[name].nunique(dropna=False) > 1]
     summary = analysis.summarise(trials, metric)
     speeds = analysis.speedups(trials, metric).set_index("workers")["speedup"]
-    samples = 1 if metric == SAMPLES else trials["batch_size"].iloc[0]
+    samples = 1.0 if metric == SAMPLES else _batch(trials)
     rows = []
     for _, row in summary.sort_values("workers").iterrows():
         behind = trials[trials["workers"] == row["workers"]]
@@ -142,7 +144,7 @@ def _job(
             Row(
                 int(row["workers"]), row["mean"], row["low"], row["high"],
                 float(speeds.get(row["workers"], float("nan"))),
-                _cost(row["mean"] * samples, row["workers"], price),
+                _cost(row["mean"] * samples, row["workers"] + _apart(behind), price),
                 _note(behind, metric), list(behind["trial"]),
             )
         )  # fmt: skip
@@ -158,20 +160,34 @@ def _job(
     if len(alone):
         last = alone.sort_values("workers").iloc[-1]
         limit = f"With {describe(last, ['workers'])}, {analysis.explained(last)}"
+    apart = _apart(trials[trials["workers"] == trials["workers"].max()])
     ahead = [
         Row(f.workers, f.throughput, f.low, f.high, f.speedup,
-            _cost(f.throughput * samples, f.workers, price), "", ())
+            _cost(f.throughput * samples, f.workers + apart, price), "", ())
         for f in prediction.forecasts[1:]
     ] if prediction else []  # fmt: skip
     return Job(describe(values, varying), rows, limit, _answer(points, prediction), ahead,
                prediction)  # fmt: skip
 
 
-def _cost(samples_per_second: float, workers: int, price: float | None) -> float:
+def _batch(trials: pd.DataFrame) -> float:
+    """Return the samples of a step; NaN if nobody knows them."""
+    return float((trials["samples_per_second"] / trials["batches_per_second"]).median())
+
+
+def _apart(trials: pd.DataFrame) -> int:
+    """Return how many servers have machines of their own: those that are not beside a worker."""
+    first = trials.iloc[0]
+    servers = int(first["servers"])
+    beside = FRAMEWORKS[first["framework"]].servers_per_worker and servers == first["workers"]
+    return 0 if beside else servers
+
+
+def _cost(samples_per_second: float, machines: int, price: float | None) -> float:
     """Return the price of a million samples."""
     if price is None:
         return float("nan")
-    return MILLION / (samples_per_second * HOUR) * workers * price
+    return MILLION / (samples_per_second * HOUR) * machines * price
 
 
 def _answer(points: dict[int, float], prediction: Prediction | None) -> str:
@@ -227,7 +243,7 @@ def _unmeasured(trials: pd.DataFrame) -> list[str]:
             "All processes ran on one machine and talked over its loopback: between machines, "
             "communication costs more."
         )
-    if "slowdown" in trials and trials["slowdown"].notna().any():
+    if "slowdown" in trials and (trials["slowdown"] > 1).any():
         found.append(
             "Slow nodes compute several times slower than a core of the machine; servers and "
             "network are as fast as they are. Their rates are those of such nodes alone."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ examples:
 )
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
-@click.option("--price", type=float, help="Of a worker's machine for an hour.")
+@click.option("--price", type=float, help="Of a machine for an hour.")
 @click.option("--title", help="Instead of what all trials have in common.")
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("brief.html"),
@@ -55,7 +56,7 @@ def brief(
         page = brief(table, price=price, title=title)
     except figures.AmbiguousFigure as error:
         option = f"--{error.column.replace('_', '-')}"
-        ways = [f"{option} {in_word(value)}" for value in error.values]
+        ways = [f"{option} {shlex.quote(in_word(value))}" for value in error.values]
         raise LabkitError(f"{error.found}; choose: {', or '.join(ways)}") from None
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page)

@@ -55,7 +55,7 @@ examples:
 @click.option(
     "--fail-if-slower", "limit", metavar="PERCENT", callback=_share,
     help=f"Exit with {SLOWER_STATUS} if AFTER is slower by this much or more, and with 1 if that "
-    "cannot be said, or AFTER has no rate for a setting of BEFORE.",
+    "is not comparable, or a setting that BEFORE has is not.",
 )  # fmt: skip
 @click.option("--level", default=0.99, show_default=True, help="How often an interval is right.")
 @launcher_option("Where the trials were run, in a folder of outputs.")
@@ -89,10 +89,10 @@ def compare(
         raise click.UsageError("--by: of one set, so give one")
     by = by and by.replace("-", "_")
     if by:
-        found = _by(_some(read(before, launcher, by), options), by, options.get(by, ()), level)
+        found = _by(_some(read(before, launcher, by), by, options), by, options.get(by, ()), level)
     else:
         found = compare_sets(
-            *(_some(read(each, launcher), options) for each in (before, after)), level
+            *(_some(read(each, launcher), by, options) for each in (before, after)), level
         )
     for note in found.notes:
         echo(f"labkit: {note}", err=True)
@@ -106,10 +106,12 @@ def compare(
         _judge(found, limit)
 
 
-def _some(found: Rates, options: dict[str, tuple[str, ...]]) -> Rates:
+def _some(found: Rates, by: str | None, options: dict[str, tuple[str, ...]]) -> Rates:
     """Return the rows of a set that were asked for."""
+    from labkit.runs.comparing import with_throughput
+
     try:
-        return replace(found, table=selected(found.table, options))
+        return with_throughput(replace(found, table=selected(found.table, options)), by)
     except LabkitError as error:
         raise LabkitError(f"{found.name}: {error}") from None
 
@@ -175,9 +177,13 @@ def _judge(found: Comparison, limit: float) -> None:
         raise LabkitError(f"--fail-if-slower: cannot be said, as {found.note}")
     if found.overall.verdict == SLOWER and found.overall.ratio <= 1 - limit:
         raise click.exceptions.Exit(SLOWER_STATUS)
-    lost = [str(row) for row in found.settings if row.repeats[0] and not row.repeats[1]]
+    lost = [
+        f"{row}, {row.reason}"
+        for row in found.settings
+        if row.repeats[0] and row.verdict == NOT_COMPARABLE
+    ]
     if lost:
         raise LabkitError(
-            f"--fail-if-slower: cannot be said, as {found.after} has no rate for "
-            f"{len(lost)} of the settings of {found.before}: {'; '.join(lost)}"
+            f"--fail-if-slower: cannot be said, as {len(lost)} of the settings of {found.before} "
+            f"cannot be compared: {'; '.join(lost)}"
         )

@@ -122,7 +122,9 @@ class Experience:
         if trial.total_steps is None:  # of a script: how much it does nobody knows but itself
             return max(map(_whole, run.workers)) * _crowd(trial, run) / _crowd(run.trial, run)
         steps = run.trial.total_steps * run.trial.batch_size
-        training = max(map(_training, run.workers)) / steps * _crowd(trial, run)
+        # In lock step the first one's evaluations hold up all, whose times are alike otherwise.
+        workers = run.workers[:1] if run.trial.lock_step else run.workers
+        training = max(map(_training, workers)) / steps * _crowd(trial, run)
         training *= trial.total_steps * trial.batch_size / _crowd(run.trial, run)
         return (run.record.get("startup_s") or 0.0) + training
 

@@ -41,8 +41,9 @@ class Prediction(Forecasts):
         """How sure it is, and of what reason, in a sentence."""
         likely = max(self.reasons, key=self.reasons.__getitem__)
         return (
-            f"{self.level:.0%} intervals, from points up to {self.measured} workers. Most likely "
-            f"reason to bend: {likely} ({self.reasons[likely]:.0%} of what fits the points)."
+            f"{100 * self.level:g}% intervals, from points up to {self.measured} workers. Most "
+            f"likely reason to bend: {likely} ({self.reasons[likely]:.0%} of what fits the "
+            "points)."
         )
 
 

@@ -143,10 +143,20 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
             f"{name}: nothing has been measured there ({launcher}); `labkit run` measures, and "
             "reference is the published run"
         )
-    metric = SAMPLES if by == "batch_size" else BATCHES
-    if missing := [column for column in (metric, "workers", "status") if column not in table]:
+    needed = [BATCHES, "workers", "status", *[SAMPLES] * (by == "batch_size")]
+    if missing := [column for column in needed if column not in table]:
         raise LabkitError(f"{name}: no column {', '.join(missing)}; is it another table?")
-    return Rates(name, table.assign(throughput=table[metric]), UNITS[metric], notes)
+    return with_throughput(Rates(name, table, notes=notes), by)
+
+
+def with_throughput(found: Rates, by: str | None = None) -> Rates:
+    """Return trials with their throughput: in samples if batches differ or nobody knows them."""
+    table = found.table
+    if BATCHES not in table:
+        return found  # a table of one's own
+    unknown = SAMPLES in table and table[BATCHES].isna().all() and table[SAMPLES].notna().any()
+    metric = SAMPLES if by == "batch_size" or unknown else BATCHES
+    return replace(found, table=table.assign(throughput=table[metric]), unit=UNITS[metric])
 
 
 def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ...]]:
@@ -176,7 +186,7 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
     store = Store(path / "runs" if (path / "runs").is_dir() else path, launcher)
     unread = len(store.unreadable())
     runs = "kept run is" if unread == 1 else "kept runs are"
-    note = f"{path}: {unread} {runs} of another version of labkit and cannot be read."
+    note = f"{path}: {unread} {runs} of another version of labkit, or damaged, and cannot be read."
     return store.results().table, (note,) * bool(unread)
 
 

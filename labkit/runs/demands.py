@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FLOAT = 4
 """Bytes of an element of a variable."""
 
+ALIKE = ("servers", "clip_norm", "loss_over_time")
+"""Fields of a trial that ask workers or servers for more or less, and are not asked about."""
+
 
 class NoDemands(LabkitError):
     """No run from which the demands of a step could be taken."""
@@ -98,9 +101,9 @@ def measured(
     """Return what the runs with one worker of a table say of a step.
 
     Only runs with parameter servers that kept nobody waiting for a core are taken, on one machine,
-    with one code and the same versions: where there are several of these, the last ones. Those of
-    the strategy and with the slowdown that are asked for come first, then those of the other
-    strategy and those without a slowdown.
+    with one code and the same versions, as many servers and the same clipping: where there are
+    several of these, the last ones. Those of the strategy and with the slowdown that are asked for
+    come first, then those of the other strategy and those without a slowdown.
 
     A worker's CPU time is that of computing and of its part in pushing and pulling; the
     calibration of a slow node or a ``single`` run of the same tells the two apart, without them
@@ -155,8 +158,9 @@ def measured(
             "server has been measured, so there is nothing to predict from. First:\n"
             f"  labkit run --framework {framework} --model {model} --batch-size {batch_size} "
             "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
+            + f" --optimizer {optimizer}" * (optimizer != "sgd")
         )
-    served = latest(settled(served), CIRCUMSTANCES)
+    served = latest(settled(served), (*CIRCUMSTANCES, *ALIKE))
     where = {name: served[name].iloc[0] for name in CIRCUMSTANCES if name in served}
     alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1)]
     for name, value in where.items():

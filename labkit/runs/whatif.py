@@ -60,7 +60,7 @@ class WhatIf(Forecasts):
         runs = f"{len(rates)} runs" if len(rates) > 1 else "one run"
         machine = f" on {where['host']} ({where['cpu_model']})" if "host" in where else ""
         return (
-            f"{self.level:.0%} intervals, simulated from {runs} of one worker{machine}, "
+            f"{100 * self.level:g}% intervals, simulated from {runs} of one worker{machine}, "
             f"{sum(rates) / len(rates):.4g} batches/s."
         )
 

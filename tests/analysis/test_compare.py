@@ -169,6 +169,13 @@ def test_slow_nodes_of_one_host_and_calibration_are_comparable():
     assert compare_tables(slow, other, by="framework").overall.verdict == ALIKE
 
 
+def test_who_was_not_overloaded_is_not_said_to_have_been():
+    table = lose(kept(), "finished", overloaded=False, workers=2)
+    table["throughput"] = table["batches_per_second"]
+    _, two = compare_tables(table, kept(), ("a", "b")).settings
+    assert two.reason == "no rate in a (finished)"
+
+
 def test_lost_rates_are_no_repeats():
     table = lose(kept(), "finished", overloaded=True, workers=2)
     table["throughput"] = table["batches_per_second"]

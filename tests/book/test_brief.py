@@ -87,12 +87,26 @@ def test_each_configuration_has_an_answer_of_its_own():
         assert name in page.text
 
 
-def test_a_price_says_what_a_million_samples_cost():
-    found = table(frameworks=("mxnet",), repeats=1)
+@pytest.mark.parametrize(("framework", "apart"), [("mxnet", 0), ("tensorflow", 1)])
+def test_a_price_says_what_a_million_samples_cost(framework, apart):
+    """A server that is not beside a worker has a machine of its own."""
+    found = table(frameworks=(framework,), repeats=1)
     page = Page(brief(found, price=0.5))
     for row, (_, trial) in zip(page.rows[1:4], found.iterrows(), strict=True):
-        seconds = 1e6 / (trial["batches_per_second"] * trial["batch_size"])
-        assert float(row[4]) == pytest.approx(seconds / 3600 * trial["workers"] * 0.5, rel=5e-3)
+        hours = 1e6 / (trial["batches_per_second"] * trial["batch_size"]) / 3600
+        machines = trial["workers"] + apart
+        assert float(row[4]) == pytest.approx(hours * machines * 0.5, rel=5e-3)
+    rate, cost = (float(page.rows[5][i]) for i in (1, 4))
+    hours, machines = 1e6 / (rate * trial["batch_size"]) / 3600, int(page.rows[5][0]) + apart
+    assert cost == pytest.approx(hours * machines * 0.5, rel=1e-2)
+
+
+def test_samples_count_where_nobody_says_how_many_are_in_a_batch():
+    """As of a script with the three calls, alone or beside others."""
+    found = table(frameworks=("mxnet",), repeats=1)
+    expected = Page(brief(found, price=0.5)).rows
+    assert Page(brief(found.assign(batch_size=None), price=0.5)).rows == expected
+    assert Page(brief(found.assign(batch_size=np.nan), price=0.5)).rows == expected
 
 
 def test_what_shared_cores_is_no_basis_for_a_prediction():

@@ -146,6 +146,19 @@ def test_optimizers_are_not_pooled(table):
         measured(table[table["optimizer"] == "sgd"], *WHICH, optimizer="adagrad")
 
 
+@pytest.mark.parametrize(
+    ("field", "one", "other"),
+    [("servers", 1, 2), ("clip_norm", None, 5.0), ("clip_norm", 5.0, None)],
+)
+def test_what_asks_for_more_is_not_pooled(table, field, one, other):
+    table[field] = table[field].astype(object)
+    table.loc[table["seed"] == 1, [field, "started"]] = one, "2026-01-01"
+    table.loc[table["seed"] == 2, [field, "started"]] = other, "2026-01-02"
+    assert measured(table, *WHICH).rates == tuple(
+        table[(table["seed"] == 2) & (table["workers"] == 1)]["batches_per_second"]
+    )
+
+
 def test_a_forecast_of_one_worker_is_what_was_measured(table):
     one = what_if(measured(table, *WHICH), [1]).forecasts[0]
     assert (one.throughput, one.speedup) == (pytest.approx(10), 1)

@@ -140,6 +140,15 @@ def test_a_word_about_plateaus_turns_at_its_bound(word, made):
     assert at() == "not measured"
 
 
+def test_leads_of_both_do_not_make_up_for_each_other(made):
+    """One is ahead with few workers, and the other with many: they are as far apart as ever."""
+    table = made.table
+    mxnet = is_rate(table) & (table["framework"] == "mxnet")
+    turned = mxnet & (table["batch_size"] == 512) & (table["workers"] > 5)
+    crossed = altered(made, turned, batches_per_second=lambda x: x / 1.31**2)
+    assert verdict_of("6.1.4a", crossed).verdict == "reproduced"
+
+
 def test_closer_is_closer_whoever_is_ahead(made):
     """MXNet as far behind as it was ahead: the distance is the same."""
     table = made.table

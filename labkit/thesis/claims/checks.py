@@ -80,8 +80,8 @@ class Check:
     terms : sequence of (float, Point)
         Exponents, or weights, and of what.
     beside : sequence of (float, Point)
-        If there are any, distances from 1 are compared, whichever way they point: that of
-        `terms` over that of these.
+        If there are any, both are ratios, each a pair, and their distances from 1 are compared,
+        whoever is ahead in a pair: those of `terms` over those of these.
     factor : float
         By which the product is multiplied.
     logarithmic : bool
@@ -142,7 +142,7 @@ def compared_speedups(
 ) -> Check:
     """Check the ratio of two speedups; of several pairs or numbers of workers, their mean."""
     terms = _mean(
-        _over_terms(_speedup(first, count), _speedup(second, count))
+        over(_speedup(first, count), _speedup(second, count))
         for first, second in pairs
         for count in counts
     )
@@ -167,14 +167,27 @@ def wider(
     )  # fmt: skip
 
 
+def further_ahead(
+    here: Sequence[tuple[Point, Point]],
+    there: Sequence[tuple[Point, Point]],
+    counts: Sequence[int] = COUNTS,
+) -> Check:
+    """Check that the first framework leads by more in one place than in another, on average."""
+    return Check(
+        words.HIGHER, f"lead in throughput, {_place(here)} / {_place(there)}, mean of "
+        f"{_listed(counts)} workers", RATE,
+        over(_mean_ratio(here, counts), _mean_ratio(there, counts)),
+    )  # fmt: skip
+
+
 def costs_more(
     first: tuple[Point, Point], second: tuple[Point, Point], counts: Sequence[int]
 ) -> Check:
     """Check that a step from one point to another costs one framework more speedup."""
     terms = _mean(
-        _over_terms(
-            _over_terms(_speedup(first[0], count), _speedup(first[1], count)),
-            _over_terms(_speedup(second[0], count), _speedup(second[1], count)),
+        over(
+            over(_speedup(first[0], count), _speedup(first[1], count)),
+            over(_speedup(second[0], count), _speedup(second[1], count)),
         )
         for count in counts
     )
@@ -213,7 +226,8 @@ def _ratio(first: Point, second: Point) -> Terms:
     return (1, first), (-1, second)
 
 
-def _over_terms(first: Terms, second: Terms) -> Terms:
+def over(first: Terms, second: Terms) -> Terms:
+    """Return one product divided by another."""
     return (*first, *((-weight, point) for weight, point in second))
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from labkit.analysis import Interval, contrast, exponential
-from labkit.thesis.claims.checks import PLATEAU, Check, Point, Terms
+from labkit.thesis.claims.checks import PLATEAU, Check, Point, Terms, over
 from labkit.thesis.claims.nodes import Sample
 from labkit.thesis.thresholds import LEVEL
 
@@ -92,10 +92,14 @@ def _quantity(check: Check, samples: dict[Point, Sample]) -> Interval:
             weights[point] += weight
         return contrast([(w, _values(check, samples[p])) for p, w in weights.items()], LEVEL)
 
+    def distances(terms: Terms) -> Iterator[tuple[float, Point]]:
+        for pair in zip(terms[::2], terms[1::2], strict=True):
+            sign = math.copysign(1, value_of(pair).mean)  # whoever is ahead there
+            yield from ((sign * weight, point) for weight, point in pair)
+
     terms = check.terms
     if check.beside:
-        here, there = (math.copysign(1, value_of(t).mean) for t in (terms, check.beside))
-        terms = [*((here * w, p) for w, p in terms), *((-there * w, p) for w, p in check.beside)]
+        terms = over(tuple(distances(terms)), tuple(distances(check.beside)))
     found = value_of(terms)
     if not check.logarithmic:
         return found
