@@ -29,6 +29,10 @@ book: $(READY) ## make a site of all notebooks with their results, in outputs/bo
 lab: $(READY) ## open notebooks/start.ipynb in JupyterLab; your own ones are in notebooks/my/
 	@mkdir -p notebooks/my
 	@[ -e notebooks/my/experiment.ipynb ] || cp templates/experiment.ipynb notebooks/my/
+	@# Notebooks run in folders of their own, where what is relative would be another place.
+	@for name in LABKIT_OUTPUTS LABKIT_DATA LABKIT_CLUSTER; do \
+	    [ -z "$${!name}" ] || export $$name="$$(realpath -m "$${!name}")"; \
+	done; \
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/start.ipynb
 
 lint: $(READY) ## check the style of the code, and that notebooks hold no outputs

@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit import analysis, provenance
 from labkit.errors import LabkitError, nearest
-from labkit.launchers.limits import DEADLINE
+from labkit.launchers.limits import DEADLINE, check_deadline
 from labkit.launchers.local.launcher import LocalLauncher
 from labkit.launchers.protocol import (
     Launcher,
@@ -258,8 +258,7 @@ def _check(precision: float | None, max_repeats: int, deadline: float) -> None:
         raise TrialError(f"precision: {precision!r}; allowed: more than 0, such as 0.1 for 10 %")
     if isinstance(max_repeats, bool) or not isinstance(max_repeats, int) or max_repeats < 1:
         raise TrialError(f"max_repeats: {max_repeats!r}; allowed: a whole number from 1")
-    if not deadline > 0:
-        raise TrialError(f"deadline: {deadline!r}; allowed: seconds, more than 0")
+    check_deadline(deadline)
 
 
 def _check_durations(trials: Sequence[Trial], deadline: float) -> None:

@@ -41,9 +41,26 @@ def environment(**values: str) -> dict[str, str]:
 
 def outputs() -> Path:
     """Return the directory of all that is measured and rendered."""
-    return Path(os.environ.get(OUTPUTS) or REPOSITORY / "outputs")
+    return _named(OUTPUTS) or REPOSITORY / "outputs"
 
 
 def data_directory() -> Path:
     """Return where data lies: ``$LABKIT_DATA``, or ``data`` in the repository."""
-    return Path(os.environ.get(DATA) or REPOSITORY / "data").expanduser()
+    return _named(DATA) or REPOSITORY / "data"
+
+
+def cluster_file() -> Path | None:
+    """Return the file with a cluster's settings that ``$LABKIT_CLUSTER`` names, if it does."""
+    return _named(CLUSTER)
+
+
+def places() -> dict[str, str]:
+    """Return the variables with which another process, wherever it runs, has the same places."""
+    named = {OUTPUTS: outputs(), DATA: data_directory(), CLUSTER: cluster_file()}
+    return {variable: str(path) for variable, path in named.items() if path}
+
+
+def _named(variable: str) -> Path | None:
+    """Return the path in a variable: what is relative is so to where labkit was started."""
+    value = os.environ.get(variable)
+    return Path(value).expanduser().absolute() if value else None

@@ -82,6 +82,7 @@ class Place:
         ({"launcher": "kubernets"}, "launcher: 'kubernets'; did you mean 'kubernetes'"),
         ({"deadline": 0}, "deadline: 0; allowed: seconds, more than 0"),
         ({"deadline": math.nan}, "deadline: nan"),
+        ({"deadline": math.inf}, "deadline: inf; allowed: seconds, more than 0, at most 1e"),
     ],
 )
 def test_what_cannot_be_done(options, says, store):

@@ -111,7 +111,7 @@ class NotebookRunner:
 
         directory = Path(tempfile.mkdtemp(dir=self.scratch))
         address, connection = self.warm / KERNEL.socket(1), directory / "c.json"
-        environment = {
+        environment = settings.places() | {
             WARM: str(self.warm),
             PROGRESS: str(self.scratch / "progress"),
             settings.FIGURES: str(page.unfinished / "figures"),

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from labkit.errors import LabkitError
 from labkit.settings import NOTEBOOKS, REFERENCE, REPOSITORY, TEMPLATES
 
 
@@ -83,7 +84,7 @@ class Page:
         if not self.measures:
             for path in sorted(REFERENCE.glob("*.parquet")):
                 digest.update(path.read_bytes())
-        digest.update(json.dumps(_content(self.source.read_text())).encode())
+        digest.update(json.dumps(_content(self.source)).encode())
         digest.update(json.dumps(self.parameters, sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -91,7 +92,7 @@ class Page:
         """Return what the executed notebook says of itself; nothing if there is none."""
         try:
             return json.loads(self.executed.read_text())["metadata"].get("labkit", {})
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, KeyError):  # never made, or spoilt since
             return {}
 
     def is_up_to_date(self) -> bool:
@@ -109,9 +110,9 @@ class Page:
 
     def differs(self) -> bool:
         """Return whether the notebook says something else now than when it was executed."""
-        executed = _content(self.executed.read_text())
+        executed = _content(self.executed)
         kept = [cell for cell in executed if "injected-parameters" not in cell[2]]
-        return kept != _content(self.source.read_text())
+        return kept != _content(self.source)
 
     def files(self, record: Mapping[str, Any]) -> list[Path]:
         """Return the files of its figures."""
@@ -147,22 +148,34 @@ def changed(pages: Iterable[Page]) -> list[str]:
             ).stdout  # fmt: skip
         except (OSError, subprocess.SubprocessError):
             continue
-        if _content(committed) != _content(page.source.read_text()):
+        if _said(json.loads(committed)["cells"]) != _content(page.source):
             found.append(page.name)
     return found
 
 
-def _content(notebook: str) -> list[Any]:
+def _content(notebook: Path) -> list[Any]:
     """Return what a notebook says, without its outputs and all else that a run leaves in it."""
+    return _said(_cells(notebook))
+
+
+def _said(cells: Iterable[Mapping[str, Any]]) -> list[Any]:
     return [
         [cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])]
-        for cell in json.loads(notebook)["cells"]
+        for cell in cells
     ]
+
+
+def _cells(notebook: Path) -> list[dict[str, Any]]:
+    """Return the cells of a notebook; a LabkitError if it is none."""
+    try:
+        return json.loads(notebook.read_text())["cells"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabkitError(f"{notebook}: not a notebook: {error}") from None
 
 
 def cells(notebook: Path, tag: str | None = None) -> Iterator[str]:
     """Yield the sources of a notebook's cells, or of those with a tag."""
-    for cell in json.loads(notebook.read_text())["cells"]:
+    for cell in _cells(notebook):
         if tag is None or tag in cell["metadata"].get("tags", ()):
             yield "".join(cell["source"])
 

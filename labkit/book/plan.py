@@ -127,7 +127,12 @@ def parameters(notebook: Path) -> dict[str, Any]:
     if found is None:
         raise BookError(f"{notebook}: no cell has the tag 'parameters'")
     values = {}
-    for statement in ast.parse(found).body:
+    try:
+        statements = ast.parse(found).body
+    except SyntaxError as error:
+        where = f"{notebook}: the parameters cell, line {error.lineno}"
+        raise BookError(f"{where}: {error.msg}") from None
+    for statement in statements:
         try:
             (target,) = (
                 [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets

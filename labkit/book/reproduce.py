@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,10 @@ from labkit.book.plan import BookError, home, parameters, plan, select
 from labkit.book.render import index, write
 from labkit.book.status import StatusLine
 from labkit.campaign import LAUNCHERS
-from labkit.launchers.local.warm import Program, WarmProcesses
+from labkit.launchers.local.warm import Program, WarmProcesses, scratch_directory
 from labkit.runs import Store
 from labkit.settings import NOTEBOOKS, WARM
 from labkit.trials.frameworks import FRAMEWORKS
-
-MAX_DIRECTORY = 80
-"""Bytes that the path of a directory of sockets may have: those of Unix are limited to 107."""
 
 
 def reproduce(
@@ -116,10 +112,7 @@ def prepare(
     for dataset in _values(local, "dataset"):
         echo(f"data: {dataset}")
         datasets.fetch(dataset)
-    scratch = Path(tempfile.mkdtemp(prefix="labkit-"))
-    if len(str(scratch)) > MAX_DIRECTORY:
-        scratch.rmdir()
-        scratch = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
+    scratch = scratch_directory()
     shared = os.environ.get(WARM)
     try:
         with ThreadPoolExecutor() as pool, WarmProcesses(Path(shared or scratch)) as warm:

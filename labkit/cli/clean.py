@@ -13,7 +13,7 @@ from labkit.errors import LabkitError
 def kept_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say which kept runs are to go."""
     for option in (
-        click.option("--failed", is_flag=True, help="Runs that failed."),
+        click.option("--failed", is_flag=True, help="Runs that failed or are damaged."),
         click.option("--overloaded", is_flag=True, help="Runs without a rate: others disturbed."),
         click.option("--other-version", is_flag=True,
                      help="Runs of other code, data or framework versions."),

@@ -37,7 +37,9 @@ def render(deadline: float, **values: Any) -> None:
     trial = Trial(**{name: value for name, value in values.items() if value is not None})
     from labkit.launchers.kubernetes.manifests import render
     from labkit.launchers.kubernetes.settings import Settings
+    from labkit.launchers.limits import check_deadline
 
+    check_deadline(deadline)
     click.echo(render(trial, Settings.load(), deadline), nl=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,7 @@ def figure(
             drawn = draw(which, chosen)
     except figures.AmbiguousFigure as error:
         option = f"--{error.column.replace('_', '-')}"
-        ways = [f"{option} {in_word(value)}" for value in error.values]
+        ways = [f"{option} {shlex.quote(in_word(value))}" for value in error.values]
         ways += [f"--lines {error.column} (a line for each)"] * general
         raise LabkitError(f"{error.found}; choose: {', or '.join(ways)}") from None
     except MetricError as error:

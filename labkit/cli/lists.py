@@ -12,6 +12,9 @@ from click.shell_completion import CompletionItem
 MOST = 1000
 """Numbers in a range: more of them are a slip of the hand."""
 
+WITH_COMMAS = ("versions", "cpu_model", "arguments", "pattern")
+"""Options whose values may have commas in them."""
+
 OPEN = "labkit.open_list"
 """Where a context notes the option whose list the next word may continue, for completion."""
 
@@ -71,7 +74,7 @@ class ListCommand(click.Command):
 
     def _each(self, option: str, values: str) -> list[str]:
         """Return an option with each of several values that stand in one word."""
-        each = values.split(",")
+        each = [values] if self._named(option).name in WITH_COMMAS else values.split(",")
         if self._named(option).type is click.INT:
             each = expanded(each)
         return [word for value in each for word in (option, value)]

@@ -18,11 +18,11 @@ from labkit.cli.terminal import echo, fitted, terminal_width
 from labkit.errors import LabkitError
 from labkit.settings import OUTPUTS
 
-UNWRITABLE = (
-    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR, errno.ENOSPC, errno.ENOTDIR,
-    errno.EPERM, errno.EROFS,
+UNUSABLE = (
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR, errno.EMFILE, errno.ENAMETOOLONG,
+    errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS,
 )  # fmt: skip
-"""What a place answers that is read-only, full, somebody else's, or no directory."""
+"""What a place answers that is missing, read-only, full, somebody else's, or no directory."""
 
 COMMANDS = {
     "book": "book",
@@ -96,12 +96,12 @@ class Group(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(141)
         except OSError as error:
-            if error.errno not in UNWRITABLE:
+            if error.errno not in UNUSABLE:
                 raise
             where = f"{error.filename}: " if error.filename else ""
             echo(
-                f"labkit: {where}cannot be written: {error.strerror}. Name another place with "
-                f"--output, or set {OUTPUTS} to a directory that can be written.",
+                f"labkit: {where}cannot be used: {error.strerror}. If that is a place to write "
+                f"to, name another with --output, or set {OUTPUTS} to one.",
                 err=True,
             )
             ctx.exit(1)

@@ -181,7 +181,8 @@ def _simulated(
     asked = NODES[node] | said
     same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
     same["optimizer"] = options["optimizer"]
-    found = measured(table, options["framework"], options["model"], options["batch_size"], **same)
+    model = Path(options["model"]).name  # as tables have it
+    found = measured(table, options["framework"], model, options["batch_size"], **same)
     return what_if(found, workers or [*doubled, most], level, **asked)
 
 

@@ -171,7 +171,7 @@ class Source:
 
 
 def other_versions(store: Store) -> str:
-    """Return in one line which runs are of another version of labkit, and why; else nothing."""
+    """Return in one line which runs are of another version, or damaged, and why; or nothing."""
     reasons: dict[str, list[str]] = {}
     for run in store.runs():
         if not run.current:
@@ -184,7 +184,7 @@ def other_versions(store: Store) -> str:
     count = sum(map(len, reasons.values()))
     kinds = (f"{len(names)} {why} ({_some(names)})" for why, names in reasons.items())
     runs = "1 run is" if count == 1 else f"{count} runs are"
-    return f"{runs} of another version of labkit: {'; '.join(kinds)}"
+    return f"{runs} of another version of labkit, or damaged: {'; '.join(kinds)}"
 
 
 def _some(names: list[str]) -> str:

@@ -133,7 +133,10 @@ class Calibrations:
         where = digest(self._circumstances(trial.runtime))
         kept = self._home / f"{alone.name}-{where}.json"
         if kept.exists():
-            return _read(kept)
+            try:
+                return _read(kept)
+            except (ValueError, TypeError):  # damaged, or of another version
+                kept.unlink(missing_ok=True)
         for again in range(TRIES):
             on_event(Waiting("the calibration of a core: other programs are busy" if again else
                              "the calibration of a core"))  # fmt: skip

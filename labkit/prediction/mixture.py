@@ -22,6 +22,9 @@ NORMAL = np.array([NormalDist().inv_cdf((k + 0.5) / 15) for k in range(15)])
 CURVES = 1500
 """How many curves stand for all, in proportion to their weights."""
 
+BLOCK = 100
+"""Targets whose quantiles are taken at once: more of them take too much memory."""
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -48,8 +51,12 @@ class Mixture:
         -------
         ndarray, shape (levels, targets)
         """
-        around = self.centres + self.errors * NORMAL[:, None, None]
-        return np.exp(np.quantile(around.reshape(-1, around.shape[-1]), levels, axis=0))
+        found = []
+        for first in range(0, self.centres.shape[1], BLOCK):
+            some = np.s_[:, first : first + BLOCK]
+            around = self.centres[some] + self.errors[some] * NORMAL[:, None, None]
+            found.append(np.quantile(around.reshape(-1, around.shape[-1]), levels, axis=0))
+        return np.exp(np.concatenate(found, axis=1))
 
 
 def condition(

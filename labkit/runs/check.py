@@ -49,6 +49,8 @@ def check(run: Run) -> None:
         raise RunError(str(error)) from None
 
 
+CHANGED = "; it was changed after this was asked for: ask again, and it is measured as it is now"
+
 Findings = Iterator[tuple[str, Any, Any]]
 """What was looked at, what was found, and what was due: None if the trial does not say."""
 
@@ -56,7 +58,8 @@ Findings = Iterator[tuple[str, Any, Any]]
 def _compare(who: str, findings: Findings) -> None:
     for what, found, due in findings:
         if due is not None and found != due:
-            raise RunError(f"{who}: {what} is {found!r}, should be {due!r}")
+            hint = CHANGED if what in ("model", "code", "data") else ""
+            raise RunError(f"{who}: {what} is {found!r}, should be {due!r}{hint}")
 
 
 def _of_start(run: Run, role: str, start: Event) -> Findings:

@@ -65,11 +65,15 @@ def removable(
     root : Path
         Of the store.
     failed, overloaded, other_version : bool
-        Which may: those of any of these kinds. If none is given, runs of every kind.
+        Which may: those of any of these kinds. If none is given, runs of every kind. Damaged
+        ones count as failed.
     older_than : float, optional
         Only those that were run more than so many days ago.
     """
-    kinds = {"failed": failed, "overloaded": overloaded, "of another version": other_version}
+    kinds = {
+        "failed": failed, "damaged": failed, "overloaded": overloaded,
+        "of another version": other_version,
+    }  # fmt: skip
     wanted = {name for name, asked in kinds.items() if asked}
     found = []
     for path in sorted([*root.glob("*/run.json"), *root.glob(".failed/*/run.json")]):
@@ -94,8 +98,8 @@ def _reasons(directory: Path) -> Iterator[str]:
             yield "overloaded"
     except TrialError:
         yield "of another version"
-    except LabkitError:  # spoilt: nothing else can be said of it
-        return
+    except LabkitError:
+        yield "damaged"
 
 
 def _time(path: Path) -> float:

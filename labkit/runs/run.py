@@ -66,10 +66,10 @@ class Run:
             If there is no run.
         TrialError
             If it is of a labkit that knew other fields, models or frameworks.
+        RunError
+            If it is damaged.
         """
-        values = json.loads((directory / "trial.json").read_text())["values"]
-        record = json.loads((directory / "run.json").read_text())
-        return cls(_trial(values, directory), directory, record)
+        return cls(*_description(directory))
 
     def __repr__(self) -> str:
         return f"Run({self.directory.name}, {self.record['status']}, {self.launcher})"
@@ -213,6 +213,17 @@ def _together(run: Run) -> list[Progress]:
         return [replace(found[0], samples=found[0].samples / share)] * run.trial.workers
     workers = [_progress(worker) for worker in run.workers]
     return analysis.waiting_together(workers) if run.trial.lock_step else workers
+
+
+def _description(directory: Path) -> tuple[Trial | ScriptTrial, Path, dict[str, Any]]:
+    """Return a trial, where its run is kept, and the record of how it went."""
+    try:
+        described = json.loads((directory / "trial.json").read_text())
+        record = json.loads((directory / "run.json").read_text())
+        values, _, _ = described["values"], described["identity"], record["status"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"it is damaged: {type(error).__name__}, {error}") from None
+    return _trial(values, directory), directory, record
 
 
 def _trial(values: dict[str, Any], directory: Path) -> Trial | ScriptTrial:

@@ -35,7 +35,7 @@ from labkit.errors import LabkitError
 from labkit.runs.check import check
 from labkit.runs.circumstances import circumstances, difference, digest
 from labkit.runs.results import Results
-from labkit.runs.run import Run
+from labkit.runs.run import Run, RunError
 from labkit.settings import OUTPUTS
 from labkit.trials import Trial, TrialError
 
@@ -110,18 +110,18 @@ class Store:
         Those that `unreadable` names are left out.
         """
         for directory in _directories(self.root):
-            with contextlib.suppress(TrialError):
+            with contextlib.suppress(TrialError, RunError):
                 run = _read(directory)
                 if run and run.launcher == self.launcher:
                     yield run
 
     def unreadable(self) -> dict[Path, str]:
-        """Return runs of a labkit that knew other fields, models or frameworks, each with why."""
+        """Return the runs that cannot be read, each with why: of another version, or damaged."""
         found = {}
         for directory in _directories(self.root):
             try:
                 _read(directory)
-            except TrialError as error:
+            except (TrialError, RunError) as error:
                 found[directory] = str(error)
         return found
 

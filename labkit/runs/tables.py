@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from labkit.replicas.events import Ready, Step
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import busiest_server, cpu_variation, server_cpu, training_cpu
 from labkit.runs.reported import unit_of
-from labkit.runs.run import Run
+from labkit.runs.run import Run, RunError
 from labkit.runs.sequence import since_barrier
 from labkit.settings import REFERENCE
 
@@ -54,29 +54,34 @@ def trials(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row per trial: its values, its rates, how it went and where."""
     import pandas as pd
 
-    return pd.DataFrame([_trial(run) for run in runs])
+    return pd.DataFrame(_rows(runs, lambda run: [_trial(run)]))
 
 
 def steps(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row per step window of a worker, t in seconds since the barrier."""
     import pandas as pd
 
-    return pd.DataFrame([row for run in runs if run.finished for row in _steps(run)])
+    return pd.DataFrame(_rows((run for run in runs if run.finished), _steps))
 
 
 def evaluations(runs: Iterable[Run]) -> pd.DataFrame:
     """Return one row per evaluation on the test set."""
     import pandas as pd
 
-    names = ("steps", "metric", "value", "samples", "seconds")
-    return pd.DataFrame(
-        [
-            _key(run) | {"t": t} | {name: getattr(event, name) for name in names}
-            for run in runs
-            if run.finished
-            for t, event in run.evaluations()
-        ]
-    )
+    return pd.DataFrame(_rows((run for run in runs if run.finished), _evaluations))
+
+
+def _rows(
+    runs: Iterable[Run], rows_of: Callable[[Run], Iterable[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of each run; an error says of which."""
+    for run in runs:
+        try:
+            yield from rows_of(run)
+        except RunError as error:
+            raise RunError(
+                f"{run.directory} is damaged: {error}. `labkit clean --failed` removes such runs"
+            ) from None
 
 
 def published(name: str = "trials") -> pd.DataFrame:
@@ -217,6 +222,12 @@ def _rates(run: Run) -> tuple[float, float]:
     if run.reported and unit_of(run.workers[: run.trial.printing]) == "steps":
         return rate * _batch_size(run), rate
     return rate, rate / _batch_size(run)
+
+
+def _evaluations(run: Run) -> Iterator[dict[str, Any]]:
+    names = ("steps", "metric", "value", "samples", "seconds")
+    for t, event in run.evaluations():
+        yield _key(run) | {"t": t} | {name: getattr(event, name) for name in names}
 
 
 def _steps(run: Run) -> Iterator[dict[str, Any]]:

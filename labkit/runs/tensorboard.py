@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from labkit.replicas.events import Evaluation, Step
 from labkit.runs.run import Run
+
+OURS = re.compile(r"-\d{14,}$")
+"""What the names of what is exported end with: a time. The rest there is somebody else's."""
 
 
 def export(runs: Iterable[Run], directory: Path) -> None:
@@ -20,12 +24,14 @@ def export(runs: Iterable[Run], directory: Path) -> None:
     ----------
     runs : iterable of Run
     directory : Path
-        What was written before and is of the same run is left, that of other runs removed.
+        What was written before and is of the same run is left, that of other runs removed. What
+        others have put there stays.
     """
     directory.mkdir(parents=True, exist_ok=True)
     due = {f"{run.directory.name}-{_started(run)}": run for run in runs if run.finished}
     for there in set(os.listdir(directory)) - set(due):
-        shutil.rmtree(directory / there)
+        if OURS.search(there):
+            shutil.rmtree(directory / there)
     for name, run in due.items():
         if not (directory / name).exists():
             scratch = directory / f".{name}"

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import importlib.util
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -196,6 +197,6 @@ def _put_beside(script: Path, homes: set[Path]) -> None:
     for home in homes:
         for path in home.iterdir():
             link = script.with_name(path.name)
-            module = path.suffix == ".py" or (path / "__init__.py").is_file()
+            module = path.suffix == ".py" or os.path.isfile(path / "__init__.py")
             if module and path.name != "labkit" and not link.exists():
                 link.symlink_to(path.resolve())

@@ -14,6 +14,7 @@ from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan, select
 from labkit.book.publish import front_page, publish
 from labkit.book.reproduce import reproduce
+from labkit.errors import LabkitError
 
 pytestmark = pytest.mark.unit
 
@@ -43,11 +44,24 @@ def test_what_does_not_fit_is_one_error_before_anything_starts(
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
-    [("steps = 3 * epochs", "not: steps = 3 * epochs"), ("import os", "not: import os")],
+    [
+        ("steps = 3 * epochs", "not: steps = 3 * epochs"),
+        ("import os", "not: import os"),
+        ("steps = 1\nworkers = [1, 2", "0-1-tiny.ipynb: the parameters cell, line 2: "),
+        ("%matplotlib inline", "0-1-tiny.ipynb: the parameters cell, line 1: "),
+    ],
 )
 def test_parameters_are_literals(notebooks, parameters, said):
     write(notebooks / "0-1-tiny.ipynb", parameters=parameters)
     with pytest.raises(BookError, match=re.escape(said)):
+        plan("tiny", notebooks=notebooks)
+
+
+@pytest.mark.parametrize("content", ["", "<<<<<<< HEAD\n{}", "[]", "{}"])
+def test_what_is_no_notebook_is_named(notebooks, content):
+    path = notebooks / "0-1-tiny.ipynb"
+    path.write_text(content)
+    with pytest.raises(LabkitError, match=f"{re.escape(str(path))}: not a notebook"):
         plan("tiny", notebooks=notebooks)
 
 

@@ -28,6 +28,7 @@ def runs(tmp_path):
         "failed": {"status": "failed", "error": "fell over"},
         "changed": {},
         "unreadable": {"started": days_ago(40)},
+        "damaged": {},
     }
     made = {}
     for seed, (kind, record) in enumerate(kinds.items(), start=1):
@@ -37,20 +38,22 @@ def runs(tmp_path):
                          ("unreadable", {"values": {"model": "perceptron"}})):  # fmt: skip
         path = made[kind] / "trial.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    (made["damaged"] / "trial.json").write_text("")
     return made
 
 
 @pytest.mark.parametrize(
     ("words", "gone"),
     [
-        ("--failed", ["failed"]),
+        ("--failed", ["failed", "damaged"]),
         ("--overloaded", ["overloaded"]),
-        ("--failed --overloaded", ["failed", "overloaded"]),
+        ("--failed --overloaded", ["failed", "overloaded", "damaged"]),
         ("--other-version", ["changed", "unreadable"]),
         ("--older-than 30", ["old", "unreadable"]),
         ("--other-version --older-than 30", ["unreadable"]),
         ("--older-than 400", []),
-        ("--older-than 0", ["good", "old", "overloaded", "failed", "changed", "unreadable"]),
+        ("--older-than 0",
+         ["good", "old", "overloaded", "failed", "changed", "unreadable", "damaged"]),
     ],
 )
 def test_what_is_named_goes_and_nothing_else(labkit, runs, words, gone):

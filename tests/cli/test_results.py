@@ -67,10 +67,31 @@ def test_runs_of_other_versions_do_not_vanish(labkit, store):
         runs[changed].directory.name, runs[now].directory.name,
     ]  # fmt: skip
     (line,) = shown.stderr.splitlines()
-    assert line.startswith("labkit: 2 runs are of another version of labkit: ")
+    assert line.startswith("labkit: 2 runs are of another version of labkit, or damaged: ")
     assert f"1 shown, though the trainer or the data has changed since ({changed.name}-" in line
     assert "model: 'perceptron'" in line and f"({gone.name}-" in line
     assert now.name not in line
+
+
+@pytest.mark.parametrize("content", ["", '{"status": "fin', "[]", "{}"])
+@pytest.mark.parametrize("name", ["run.json", "trial.json"])
+def test_a_damaged_run_hides_no_other(labkit, store, name, content):
+    whole, damaged = (made_runs.add(store, made_runs.trial(seed=seed)) for seed in (1, 2))
+    (damaged.directory / name).write_text(content)
+    shown = labkit("results", "--format=csv")
+    assert list(frame(shown)["trial"]) == [whole.directory.name]
+    (line,) = shown.stderr.splitlines()
+    assert "damaged" in line and damaged.directory.name in line
+
+
+def test_events_that_are_cut_off_say_where_and_what_to_do(labkit, store):
+    run = made_runs.add(store, made_runs.trial())
+    log = run.directory / "worker-0.log"
+    log.write_text(log.read_text()[:-50])
+    shown = labkit("results")
+    assert shown.exit_code == 1
+    said = " ".join(shown.stderr.split())
+    assert run.directory.name in said and "worker 0" in said and "labkit clean --failed" in said
 
 
 def test_many_runs_of_other_versions_are_counted_not_listed(labkit, store):
@@ -129,6 +150,14 @@ def test_formats_on_standard_output(labkit, store):
     assert row["framework"] == "mxnet" and row["clip_norm"] is None
     refused = labkit("results", "--output", "table.xlsx")
     assert refused.exit_code == 2 and ".csv, .json, .parquet" in refused.output
+
+
+def test_versions_are_selected_as_the_table_has_them(labkit, store):
+    made_runs.add(store, made_runs.trial())
+    versions = frame(labkit("results", "--format=csv"))["versions"][0]
+    assert ", " in versions
+    assert len(frame(labkit("results", "--format=csv", "--versions", versions))) == 1
+
 
 
 @pytest.mark.parametrize("table", ["trials", "steps", "evals"])

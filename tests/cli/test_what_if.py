@@ -36,6 +36,11 @@ def test_it_predicts_from_a_run_with_one_worker(labkit, one):
     assert found[-1]["limit"].startswith("server ")  # one of which takes most of 50 ms an update
 
 
+def test_a_model_is_known_by_its_file_wherever_that_is(labkit, one):
+    asked = [word.replace("lenet5", "models/lenet5") for word in ASKED]
+    assert rows(labkit(*asked, "--format=csv")) == rows(labkit(*ASKED, "--format=csv"))
+
+
 def test_other_nodes_can_be_asked_for(labkit, one):
     slow = rows(labkit(*ASKED, "--workers", "4", "--slowdown=100", "--format=csv"))
     assert float(slow[0]["throughput"]) == pytest.approx(4 / 5.05, rel=0.02)

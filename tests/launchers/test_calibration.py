@@ -1,5 +1,6 @@
 """How a core is calibrated: once for all trials whose gradients are alike, on a quiet machine."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -198,3 +199,16 @@ def test_later_sweeps_have_the_same_nodes(tmp_path):
     for _ in range(2):  # as two calls of measure do
         Calibrations(here).run(machine, trial(slowdown=20), tmp_path, print)
     assert len(machine.ran) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", '{"colour": 1}', "[]"])
+def test_a_damaged_one_is_measured_anew(tmp_path, content):
+    machine = Machine()
+    for _ in range(2):
+        Calibrations(here).run(machine, trial(slowdown=20), tmp_path, print)
+        (kept,) = (tmp_path / "outputs" / "calibrations").glob("*.json")
+        whole = kept.read_text()
+        kept.write_text(content)
+    Calibrations(here).run(machine, trial(slowdown=20), tmp_path, print)
+    assert len(machine.ran) == 3
+    assert json.loads(kept.read_text()).keys() == json.loads(whole).keys()

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from collections import defaultdict
+from dataclasses import astuple
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,13 @@ def test_the_order_of_points_does_not_matter(measured):
 @given(points)
 def test_reasons_are_probabilities(measured):
     assert sum(predict(measured, 2).reasons.values()) == pytest.approx(1)
+
+
+def test_it_does_not_matter_how_many_others_are_predicted():
+    points = {1: 22.3, 2: 45.05, 4: 46.61}
+    many = {forecast.workers: forecast for forecast in predict(points, until=250).forecasts}
+    for forecast in predict(points, workers=[1, 100, 101, 250]).forecasts:
+        assert astuple(many[forecast.workers]) == pytest.approx(astuple(forecast))
 
 
 def test_the_further_the_less_sure():

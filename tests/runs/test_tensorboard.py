@@ -27,3 +27,16 @@ def test_tensorboard_reads_what_we_write(values, store, tensorboard_scalars):
     assert [(s.step, s.value) for s in evaluated] == [
         (100, {"lenet5": 87.5, "lstm": 321.0}[trial.model])
     ]
+
+
+def test_what_others_put_there_stays(store, tmp_path):
+    runs = [made_runs.add(store, made_runs.trial(seed=seed)) for seed in (1, 2)]
+    tensorboard.export(runs, tmp_path / "shown")
+    for name in ("mine", "notes-2026"):
+        (tmp_path / "shown" / name).mkdir()
+    (tmp_path / "shown" / "file").touch()
+    tensorboard.export(runs[1:], tmp_path / "shown")
+    mine = {"mine", "notes-2026", "file"}
+    (there,) = {path.name for path in (tmp_path / "shown").iterdir()} - mine
+    assert there.startswith(runs[1].directory.name)
+    assert mine < {path.name for path in (tmp_path / "shown").iterdir()}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from labkit.errors import nearest
 from labkit.launchers.kubernetes.errors import ClusterError
-from labkit.settings import CLUSTER, REPOSITORY
+from labkit.launchers.limits import LONGEST
+from labkit.settings import REPOSITORY, cluster_file
 
 
 class Settings(BaseModel):
@@ -30,9 +29,9 @@ class Settings(BaseModel):
     parallel: int = Field(1, ge=1)
     node_selector: dict[str, str] = {}
     tolerations: list[dict[str, str]] = []
-    wait_for_room: float = Field(15.0, ge=0)
+    wait_for_room: float = Field(15.0, ge=0, le=LONGEST)
     queue: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-    patience: float = Field(300.0, ge=0)
+    patience: float = Field(300.0, ge=0, le=LONGEST)
 
     @field_validator("image")
     @classmethod
@@ -52,15 +51,15 @@ class Settings(BaseModel):
         ClusterError
             With every mistake in the file.
         """
-        named = os.environ.get(CLUSTER)
-        path = Path(named or REPOSITORY / "cluster.toml")
+        named = cluster_file()
+        path = named or REPOSITORY / "cluster.toml"
         if not named and not path.exists():
             return cls()
         try:
             return cls(**tomllib.loads(path.read_text()))
         except OSError as error:
             raise ClusterError(f"{path} cannot be read: {error.strerror}") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ClusterError(f"{path}: {error}") from None
         except ValidationError as error:
             lines = []

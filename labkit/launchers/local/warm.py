@@ -23,6 +23,9 @@ from labkit.replicas import forkserver
 from labkit.settings import environment
 from labkit.trials.frameworks import Framework
 
+MAX_DIRECTORY = 80
+"""Bytes that the path of a directory of sockets may have: those of Unix are limited to 107."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -56,6 +59,15 @@ class Program:
         return f"{self.name}-{threads}" + f"-{self.sum[:8]}" * bool(self.sum) + other
 
 
+def scratch_directory() -> Path:
+    """Return a fresh temporary directory in which sockets' paths are not too long."""
+    directory = Path(tempfile.mkdtemp(prefix="labkit-"))
+    if len(str(directory)) > MAX_DIRECTORY:
+        directory.rmdir()
+        directory = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
+    return directory
+
+
 class WarmProcesses:
     """Fork servers, one for each program and number of threads, started when first needed.
 
@@ -66,7 +78,7 @@ class WarmProcesses:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="labkit-"))
+        self.directory = directory or scratch_directory()
         self._owned = directory is None
         self._started: list[subprocess.Popen[str]] = []
 
