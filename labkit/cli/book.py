@@ -19,7 +19,7 @@ examples:
 )
 @profile_option
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path),
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
     help="The directory of the site.  [default: outputs/book]",
 )  # fmt: skip
 def book(profile: str, output: Path | None) -> None:

@@ -29,7 +29,7 @@ examples:
 @click.option("--price", type=float, help="Of a machine for an hour.")
 @click.option("--title", help="Instead of what all trials have in common.")
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("brief.html"),
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("brief.html"),
     show_default=True, help="The file.",
 )  # fmt: skip
 @selection_options

@@ -72,7 +72,7 @@ examples:
 @click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")
 @click.option("--title", help="Instead of what all trials have in common.")
 @click.option(
-    "--output", type=click.Path(path_type=Path), default=Path(),
+    "-o", "--output", type=click.Path(path_type=Path), default=Path(),
     help="A directory for an SVG and a PNG, or a file: NAME.svg or NAME.png.",
 )  # fmt: skip
 @selection_options

@@ -56,7 +56,7 @@ examples:
     "table]",
 )  # fmt: skip
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path),
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path),
     help="A file instead of standard output.",
 )  # fmt: skip
 @selection_options

@@ -51,8 +51,8 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
 def describe_fixed(trials: pd.DataFrame, columns: list[str]) -> list[str]:
     """Return what is the same in all trials, for a title."""
     columns = [c for c in columns if c in trials and trials[c].nunique(dropna=False) == 1]
-    if "batch_size" in columns and trials["batch_size"].isna().all():  # a script's, unknown
-        columns.remove("batch_size")
+    unknown = {name for name in ("batch_size", "optimizer") if name in trials}  # as a script's
+    columns = [c for c in columns if c not in unknown or trials[c].notna().any()]
     return [describe(trials.iloc[0], [column]) for column in columns]
 
 

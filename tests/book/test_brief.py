@@ -109,6 +109,22 @@ def test_samples_count_where_nobody_says_how_many_are_in_a_batch():
     assert Page(brief(found.assign(batch_size=np.nan), price=0.5)).rows == expected
 
 
+def test_what_a_script_does_not_say_is_not_in_the_title():
+    found = table(frameworks=("mxnet",)).assign(
+        batch_size=None, optimizer=None, strategy="script", model="train.py"
+    )
+    text = Page(brief(found)).text
+    assert "Do more machines help? MXNet, train, script\n" in text and "None" not in text
+
+
+def test_thousands_are_written_out():
+    found = table(frameworks=("mxnet",), repeats=1)
+    rates = found["batches_per_second"] = found["batches_per_second"] * 1000
+    page = Page(brief(found))
+    assert [row[1] for row in page.rows[1:4]] == [f"{rate:,.0f}" for rate in rates]
+    assert "e+" not in page.text
+
+
 def test_what_shared_cores_is_no_basis_for_a_prediction():
     page = Page(brief(table(frameworks=("mxnet",), cores=1)))
     assert "Not known: that takes rates with at least two numbers of workers" in page.text
