@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
@@ -78,7 +79,7 @@ def reproduce(
     _check_launchers(due)
     failures: list[Page] = []
     write(front_page, index(pages, failures))  # or there is no room for any of it
-    with prepare(due, say, StatusLine(echo, quiet)) as runner:
+    with _alone(front_page.parent), prepare(due, say, StatusLine(echo, quiet)) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"
             begun = time.monotonic()
@@ -98,6 +99,22 @@ def reproduce(
         )
     echo(f"see {front_page}")
     return front_page
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Refuse to work in a directory where another labkit does."""
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BookError(
+                f"another labkit reproduce is at work in {directory}; wait until it has ended"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from matplotlib import figure as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 THEME = {
     **sns.axes_style("whitegrid"),
@@ -174,6 +175,9 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
         text = "\n".join(textwrap.fill(note, width) for note in page.notes)
         # The only text below the axes for which the layout makes room by itself.
         figure.supxlabel(text, x=0.02, ha="left", size=NOTE_SIZE, color="0.25")
+        for words in figure.findobj(Text):
+            if "$" in words.get_text():  # a price or a variable, in somebody's own words
+                words.set_parse_math(False)
         # Ticks are made when they are first drawn: now, while the theme holds.
         figure.draw_without_rendering()
 

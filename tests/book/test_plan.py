@@ -1,6 +1,8 @@
 """What a book is made of, and when a page has to be made again."""
 
+import fcntl
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -87,6 +89,15 @@ def test_a_profile_may_run_some_of_the_book_only(notebooks):
     assert [page.name for page in plan("tiny", notebooks=notebooks)] == ["0-1-tiny", "0-2-other"]
     (notebooks / "profiles.toml").write_text('[tiny]\nnotebooks = ["0-2-other"]')
     assert [page.name for page in plan("tiny", notebooks=notebooks)] == ["0-2-other"]
+
+
+def test_two_at_once_do_not_take_each_others_pages_away(notebooks, rendered):
+    rendered.mkdir(parents=True)
+    other = os.open(rendered, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(BookError, match=f"another labkit reproduce is at work in {rendered}"):
+        reproduce("tiny", notebooks=notebooks)
+    os.close(other)
 
 
 def test_only_notebooks_that_are_listed_are_part_of_the_book(notebooks):

@@ -1,5 +1,8 @@
 """Figures of tables of one's own: the same pictures, without what only trials have."""
 
+import io
+
+import matplotlib
 import pandas as pd
 import pytest
 from reading import heights, labels, note, series
@@ -83,6 +86,16 @@ def test_a_wide_table_says_how_it_was_understood(tmp_path):
     assert "mine.csv has no column throughput: a and b are taken for series." in note(
         throughput(path)
     )
+
+
+def test_what_a_dollar_stands_for_is_its_writers_affair():
+    """And no mathematics, which it would be misread as, or fail as."""
+    title, drawing = "from $0.05 to $0.10 an hour", io.StringIO()
+    figure = throughput(table(**{"$HOME/a_$N": OLD, "a $ x_{ $": OLD}), title=title)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(drawing, format="svg")
+    for words in (title, "$HOME/a_$N", "a $ x_{ $"):
+        assert words in drawing.getvalue()
 
 
 def test_learning_curves_need_more_than_that(tmp_path):
