@@ -2,7 +2,6 @@
 
 import ast
 import os
-import re
 from types import SimpleNamespace
 
 import nbformat
@@ -24,22 +23,11 @@ def has(cell, tag):
 
 
 @pytest.mark.unit
-def test_it_begins_with_goals_and_minutes_and_marks_three_places():
-    assert "**Goals.**" in CELLS[0].source and re.search(r"about \d+ minutes", CELLS[0].source)
+def test_it_marks_three_places():
     text = "\n".join(cell.source for cell in CELLS if cell.cell_type == "markdown")
     sections = dict(part.partition("\n")[::2] for part in text.split("\n## ")[1:])
     assert [name for name, said in sections.items() if "**Yours:**" in said] == PLACES
-    assert list(sections)[-3:] == ["The brief", "Summary", "Exercises"]
-
-
-@pytest.mark.unit
-def test_each_exercise_has_its_solution_folded():
-    begin = next(i for i, cell in enumerate(CELLS) if "## Exercises" in cell.source)
-    whole = "\n".join(cell.source for cell in CELLS[begin:])
-    parts = whole.split("### Exercise ")[1:]
-    assert len(parts) == 3 and all("<details>" in part for part in parts)
-    code = [cell for cell in CELLS[begin:] if cell.cell_type == "code"]
-    assert code and all(has(cell, "solution") and has(cell, "hide-cell") for cell in code)
+    assert "The brief" in sections
 
 
 @pytest.mark.unit
