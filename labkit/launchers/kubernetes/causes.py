@@ -130,9 +130,16 @@ def _failed_replicas(
 
 def _candidates(failed: dict[str, tuple[Pod, int]]) -> list[str]:
     """Return the replicas that can have been the first to fail."""
-    # A Job takes its other pods down with the one that failed: they are deleted, and later.
+    # A Job takes its other pods down with the one that failed: they are deleted, and later. What
+    # is deleted of a Job in which none has failed was deleted by somebody else.
     itself = [name for name, (pod, _) in failed.items() if not pod.deleted or pod.disrupted]
-    began = min((pod.deletion for pod, _ in failed.values() if pod.deleted), default=None)
-    own = itself or [name for name, (pod, _) in failed.items() if pod.deletion == began]
+    kinds = {failed[name][0].component for name in itself}
+    others = {name: pod for name, (pod, _) in failed.items() if pod.component not in kinds}
+    began = min((pod.deletion for pod in others.values()), default=None)
+    deleted = [name for name, pod in others.items() if pod.deletion == began]
     # Of two replicas in a pod, the one that was ended by the pod is not the cause.
-    return [name for name in own if failed[name][1] not in ENDED_BY_POD] or own
+    return [
+        name
+        for own in (itself, deleted)
+        for name in [name for name in own if failed[name][1] not in ENDED_BY_POD] or own
+    ]
