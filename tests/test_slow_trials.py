@@ -57,6 +57,12 @@ def test_more_workers_than_cores(framework, store):
     assert row.compute_ms == pytest.approx(due / 20 * 1000)
 
 
+def test_a_share_of_a_core_is_of_pods_only(store):
+    slow = Trial(**SMALL | {"framework": "mxnet", "slowdown": 10.0, "cpu": 0.5})
+    with pytest.raises(TrialError, match=r"cpu: 0\.5: only of pods: --launcher kubernetes"):
+        measure([slow], store=store)
+
+
 def test_stragglers(store):
     """Each of three workers is as slow as its place, and the last takes twice as long."""
     trial = Trial(

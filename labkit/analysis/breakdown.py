@@ -45,7 +45,8 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
         three add up to the first; ``serving``, the CPU seconds per second of all servers, and
         ``busiest``, the share of these that one of several servers takes; ``megabytes``, which a
         worker sends to the servers in a step and fetches from them, at most (some frameworks send
-        no zeros); NaN where they did not say; and ``n``, the repeats.
+        no zeros); NaN where they did not say; ``sent`` and ``received``, the megabytes that were
+        measured to leave and to reach its pod in a step; and ``n``, the repeats.
     """
     import pandas as pd
 
@@ -71,9 +72,11 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
         / 1000,
         busiest=column("busiest_server", float("nan")),
         megabytes=rows.apply(_megabytes, axis="columns"),
+        sent=column("sent_mb_per_step", float("nan")),
+        received=column("received_mb_per_step", float("nan")),
     )
     groups = found.groupby(by, dropna=False, sort=True)
-    means = groups[["step", *PARTS, "serving", "busiest", "megabytes"]].mean()
+    means = groups[["step", *PARTS, "serving", "busiest", "megabytes", "sent", "received"]].mean()
     return means.assign(n=groups.size()).reset_index()
 
 
@@ -102,7 +105,12 @@ def _megabytes(row: pd.Series) -> float:
 def explained(row: pd.Series) -> str:
     """Say what holds up the workers of a row of `step_times`, and what they send, if known."""
     said = [f"{bottleneck(row)}."]
-    if np.isfinite(row["megabytes"]):
+    if np.isfinite(row["sent"]):
+        said.append(
+            f"A step sends {row['sent']:.3g} MB to other pods and receives {row['received']:.3g} "
+            "MB, as measured."
+        )
+    elif np.isfinite(row["megabytes"]):
         said.append(
             f"A step sends up to {row['megabytes']:.3g} MB of gradients, and fetches as much of "
             "weights."

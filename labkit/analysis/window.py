@@ -100,7 +100,8 @@ class Window:
     Attributes
     ----------
     begin, end : float
-        Seconds since the barrier: 0, and the earliest end of training of any worker.
+        Seconds since the barrier: 0, or what was asked for, and the earliest end of training of
+        any worker.
     paused : float
         Seconds between them in which a worker paused.
     rates : array of float, shape (workers,)
@@ -146,7 +147,7 @@ def waiting_together(workers: Sequence[Progress]) -> list[Progress]:
     return found
 
 
-def window(workers: Sequence[Progress]) -> Window:
+def window(workers: Sequence[Progress], begin: float = 0.0) -> Window:
     """Measure the window in which all workers train.
 
     Each worker's times count from its own passing of the barrier, so clocks need not agree.
@@ -157,6 +158,8 @@ def window(workers: Sequence[Progress]) -> Window:
     ----------
     workers : sequence of Progress
         In any order.
+    begin : float
+        Seconds since the barrier; what comes before counts for nothing.
 
     Raises
     ------
@@ -173,7 +176,12 @@ def window(workers: Sequence[Progress]) -> Window:
                 f"({end:g} s after the barrier): there is no window in which all of them train; "
                 "take more steps"
             )
-    pauses = _union(workers)
+    if not begin < end:
+        raise MetricError(
+            f"the window begins {begin:g} s after the barrier, and the first of all workers had "
+            f"finished after {end:g} s; take more steps"
+        )
+    pauses = _union(workers, before=begin)
     knots = np.concatenate([[0.0], np.clip(pauses.ravel(), 0, end), [end]])
     together = _outside(pauses, np.asarray, knots)
     seconds = float(together[-1])
@@ -192,16 +200,18 @@ def window(workers: Sequence[Progress]) -> Window:
     rates = rates_in(1)[:, 0]
     if not rates.any():
         raise MetricError(f"no sample was trained on in the {end:g} s in which all workers ran")
-    step_windows = min(np.count_nonzero(worker.t <= end) - 1 for worker in workers)
+    step_windows = min(
+        np.count_nonzero((begin < worker.t) & (worker.t <= end)) for worker in workers
+    )
     variation = math.nan
     if step_windows >= FEWEST_STEP_WINDOWS:
         slices = min(step_windows, SLICES)
         total = rates_in(slices).sum(axis=0)
         variation = float(total.std(ddof=1) / total.mean())
     return Window(
-        begin=0.0,
+        begin=begin,
         end=end,
-        paused=round(end - seconds, 9),  # as rounded as what passes outside of pauses
+        paused=round(end - begin - seconds, 9),  # as rounded as what passes outside of pauses
         rates=rates,
         samples_per_second=float(rates.sum()),
         imbalance=float((rates.max() - rates.min()) / rates.mean()),
@@ -209,9 +219,12 @@ def window(workers: Sequence[Progress]) -> Window:
     )
 
 
-def _union(workers: Sequence[Progress]) -> np.ndarray:
-    """Return when at least one worker paused: begins and ends, in order, shape (times, 2)."""
-    times: list[list[float]] = []
+def _union(workers: Sequence[Progress], before: float = 0.0) -> np.ndarray:
+    """Return when at least one worker paused: begins and ends, in order, shape (times, 2).
+
+    What came before some seconds since the barrier is a pause, too.
+    """
+    times: list[list[float]] = [[0.0, before]] if before else []
     for begin, end in sorted(tuple(pause) for worker in workers for pause in worker.pauses):
         if times and begin <= times[-1][1]:
             times[-1][1] = max(times[-1][1], end)

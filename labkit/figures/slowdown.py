@@ -96,10 +96,12 @@ def slowdown(
 
 
 def _alike(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials of which no worker is slower than the others, with all their slowdowns."""
+    """Return the trials whose nodes are slow at computing alone, all alike, with the slowdowns."""
     for name in NODES:
         table = table.assign(**{name: table[name].astype(float) if name in table else None})
-    return table[table["slowdown_spread"].isna()].assign(slowdown=table["slowdown"].fillna(1.0))
+    others = [name for name in NODES if name != "slowdown"]
+    alike = table[table[others].isna().all(axis="columns")]
+    return alike.assign(slowdown=alike["slowdown"].fillna(1.0))
 
 
 def _demands(

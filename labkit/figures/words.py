@@ -15,6 +15,7 @@ from labkit.trials.trial import Trial
 NODES: dict[str, tuple[Callable[[float], str], str]] = {
     "slowdown": ("slow nodes (computing takes {:g} times as long)".format, "nodes of today"),
     "slowdown_spread": ("the last {:g} times as slow as the first".format, "all alike"),
+    "cpu": ("{:g} of a core each".format, "whole cores"),
 }
 """Columns that say how slow nodes are: what a value is in words, and none."""
 

@@ -68,6 +68,10 @@ class Tracker:
         """Whether a replica has said that it has done all it had to do."""
         return isinstance(self.last.get(name), End)
 
+    def ready(self, name: str) -> bool:
+        """Whether a worker is at the barrier, or has passed it."""
+        return self.phase(name) not in (PHASES[None], PHASES[Start])
+
     def phase(self, name: str) -> str:
         """Say how far a replica had come; one that serves is as far as the foremost worker."""
         reached = self._reached.get(name)

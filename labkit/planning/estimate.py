@@ -15,10 +15,10 @@ from labkit.runs import Run, RunError, Store
 from labkit.runs.circumstances import machine_difference
 from labkit.trials import Trial
 from labkit.trials.demand import cores_needed, is_slow
+from labkit.trials.nodes import NODE
 
 SAME = (
-    "framework", "model", "dataset", "strategy", "threads", "slowdown", "slowdown_spread",
-    "arguments", "python",
+    "framework", "model", "dataset", "strategy", "threads", *NODE, "arguments", "python",
 )  # fmt: skip
 """Fields in which a run must be like a trial to say anything about it."""
 

@@ -10,6 +10,9 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 PROC = Path("/proc/self")
 
+UNITS = {"throttled_usec": 1e6, "throttled_time": 1e9}
+"""Of what versions 2 and 1 say of the time in which a group was kept waiting, per second."""
+
 
 class Quota(NamedTuple):
     """How much of the processors' time a group may use.
@@ -44,6 +47,19 @@ def cpu_quota() -> Optional[Quota]:
         if all(told) and told[0] not in ("max", "-1"):
             quotas.append(Quota(int(told[0]) / int(told[1]), group))
     return min(quotas) if quotas else None
+
+
+def throttled() -> float:
+    """Return for how many seconds the nearest group with a limit has kept its processes waiting.
+
+    0 without any: a group that may use all cores is never kept waiting.
+    """
+    for group in groups("cpu"):
+        for line in _read(group / "cpu.stat").splitlines():
+            name, _, told = line.partition(" ")
+            if name in UNITS:
+                return int(told) / UNITS[name]
+    return 0.0
 
 
 def memory() -> Optional[Tuple[int, int]]:

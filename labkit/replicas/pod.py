@@ -16,13 +16,21 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import BinaryIO, Dict, List, NamedTuple, Optional, Set
+from typing import BinaryIO, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from labkit.replicas import cores, machine, podlog, rendezvous
+from labkit.replicas import cgroups, cores, machine, podlog, rendezvous
 
 HOME = Path(__file__).resolve().parents[2]
 
 SAMPLE_EVERY = 1.0
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whether the pod has its limit."""
+
+ROUNDED = 1.01
+"""Times the cores that the pod is to have: nodes round limits, up to this."""
+
+NETWORK = Path("/proc/net/dev")
 
 WAITING = {"scheduler", "server"}
 """Roles that may wait until the workers have finished."""
@@ -62,6 +70,8 @@ class Job(NamedTuple):
         By which the coordinator knows the workers of its trial.
     python : str
         The interpreter of the replicas; the agent's own if it is empty.
+    cpu : float or None
+        Cores to which labkit limits each pod when all are ready; None if it does not.
     """
 
     trainer: str
@@ -75,6 +85,7 @@ class Job(NamedTuple):
     rendezvous_timeout: float
     secret: str
     python: str
+    cpu: Optional[float] = None
 
 
 class Pod:
@@ -101,6 +112,8 @@ class Pod:
         """Return the exit code of the pod."""
         self.log.write(podlog.Machine(node=self.node, **machine.describe()))
         _in_background(_sample, self.log)
+        if self.job.cpu:
+            _in_background(_await_limit, self.log, self.job.cpu)
         try:
             hosts = self._find_hosts()
             code = self._train(hosts)
@@ -240,8 +253,35 @@ def _sample(log: podlog.Writer) -> None:
         if busy is None:
             return
         own = round(sum(map(machine.cpu_seconds, machine.family(os.getpid()))), 2)
-        log.write(podlog.Sample(t=round(time.monotonic(), 3), busy=busy, own=own))
+        sent, received = traffic()
+        log.write(podlog.Sample(
+            t=round(time.monotonic(), 3), busy=busy, own=own,
+            throttled=round(cgroups.throttled(), 3), sent=sent, received=received,
+        ))  # fmt: skip
         time.sleep(SAMPLE_EVERY)
+
+
+def _await_limit(log: podlog.Writer, cpu: float) -> None:
+    """Report when the pod has no more than so many cores."""
+    while True:
+        quota = cgroups.cpu_quota()
+        if quota and quota.cores <= ROUNDED * cpu:
+            log.write(podlog.Limited(t=round(time.monotonic(), 3), cores=round(quota.cores, 3)))
+            return
+        time.sleep(LOOK_EVERY)
+
+
+def traffic() -> Tuple[int, int]:
+    """Return the bytes that this pod has sent so far, and received; see proc_pid_net(5)."""
+    sent = received = 0
+    with contextlib.suppress(OSError):
+        for line in NETWORK.read_text().splitlines()[2:]:
+            name, _, numbers = line.partition(":")
+            if name.strip() != "lo":  # what its own processes send each other
+                fields = numbers.split()
+                received += int(fields[0])
+                sent += int(fields[8])
+    return sent, received
 
 
 def _in_background(work, *arguments) -> threading.Thread:

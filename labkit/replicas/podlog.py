@@ -64,8 +64,23 @@ class Bound(NamedTuple):
     processors: List[int]
 
 
+class Limited(NamedTuple):
+    """The report that the pod has only so many cores from now on.
+
+    Attributes
+    ----------
+    t : float
+        Monotonic seconds of the node.
+    cores : float
+        Seconds of a core that it may use per second.
+    """
+
+    t: float
+    cores: float
+
+
 class Sample(NamedTuple):
-    """The report on how busy the node is.
+    """The report on how busy the node is, and the pod.
 
     Attributes
     ----------
@@ -73,11 +88,20 @@ class Sample(NamedTuple):
         Monotonic seconds of the node.
     busy, own : float
         CPU seconds that the node has worked so far, and that this pod's processes have.
+    throttled : float
+        Seconds for which the pod's processes had to wait so far, as it had used up its share of a
+        core.
+    sent, received : int
+        Bytes that have left the pod so far, and that have come; not what its own processes send
+        each other.
     """
 
     t: float
     busy: float
     own: float
+    throttled: float = 0.0
+    sent: int = 0
+    received: int = 0
 
 
 class Ended(NamedTuple):
@@ -99,10 +123,12 @@ class CopyEnd(NamedTuple):
     checksum: str
 
 
-Report = Union[Machine, Bound, Sample, Ended]
+Report = Union[Machine, Bound, Limited, Sample, Ended]
 Entry = Union[Output, Report, CopyPiece, CopyEnd]
 
-_REPORTS = {"machine": Machine, "bound": Bound, "sample": Sample, "ended": Ended}
+_REPORTS = {
+    "machine": Machine, "bound": Bound, "limited": Limited, "sample": Sample, "ended": Ended,
+}  # fmt: skip
 _KINDS = {report: kind for kind, report in _REPORTS.items()}
 _OUTPUT = re.compile(rb"([a-z]+-[0-9]+)([|!]) (.*)", re.DOTALL)
 

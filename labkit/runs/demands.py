@@ -144,6 +144,8 @@ def measured(
         )
     if "optimizer" in rows:  # servers have more to do for some than for others
         rows = rows[rows["optimizer"] == optimizer]
+    if "cpu" in rows:  # what less of it would do is asked, of what whole cores did
+        rows = rows[rows["cpu"].isna()]
     for name in ("threads", "slowdown"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows[rows["threads"] == 1]

@@ -152,7 +152,7 @@ class Run:
         MetricError
             If there is no such time.
         """
-        return analysis.window(self.progress())
+        return analysis.window(self.progress(), self.record.get("limited_s", 0.0))
 
     @functools.cached_property
     def start(self) -> Start | None:

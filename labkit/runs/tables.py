@@ -11,6 +11,7 @@ import numpy as np
 from labkit.replicas.events import Ready, Step
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import busiest_server, cpu_variation, server_cpu, training_cpu
+from labkit.runs.pods import use_of_pods
 from labkit.runs.reported import unit_of
 from labkit.runs.run import Run, RunError
 from labkit.runs.sequence import since_barrier
@@ -36,6 +37,10 @@ NUMBERS = (
     "cpu_variation",
     "server_cpu_ms_per_update",
     "busiest_server",
+    "throttled_share",
+    "sent_mb_per_step",
+    "received_mb_per_step",
+    "busiest_mbit_per_s",
     "peak_memory_mb",
     "accuracy",
     "perplexity",
@@ -101,6 +106,10 @@ def modernise(table: pd.DataFrame) -> pd.DataFrame:
         table = table.assign(optimizer=own.map({True: "sgd", False: None}))
     if "strategy" in table and "variables" not in table:
         table = table.assign(variables=None)  # nobody had said so
+    if "strategy" in table and "cpu" not in table:
+        table = table.assign(cpu=None)  # all had whole cores
+    if "status" in table:
+        table = table.assign(**{name: math.nan for name in NUMBERS if name not in table})
     return table
 
 
@@ -189,6 +198,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             "imbalance": window.imbalance if known else math.nan,
             "variation": window.variation,
         }
+        numbers |= use_of_pods(run, batches)
     return numbers
 
 

@@ -90,6 +90,7 @@ class Described(BaseModel):
 _BOUNDS = {
     "greater_than_equal": ("ge", "{} or more"),
     "greater_than": ("gt", "more than {}"),
+    "less_than": ("lt", "less than {}"),
     "less_than_equal": ("le", "{} or less"),
 }
 

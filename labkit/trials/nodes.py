@@ -1,6 +1,9 @@
-"""How slow the node of each worker is."""
+"""What the nodes of a trial are like, and how slow that of each worker is."""
 
 from __future__ import annotations
+
+NODE = ("slowdown", "slowdown_spread", "cpu")
+"""The fields of a trial that say what its nodes are like: without any, they are those of today."""
 
 
 def slowdowns(slowdown: float, spread: float, workers: int) -> list[float]:

@@ -111,6 +111,14 @@ def _numbers(trial: Any) -> Iterator[str]:
     """Say which numbers cannot be, given the others."""
     if trial.slowdown_spread is not None and trial.slowdown is None:
         yield f"slowdown_spread: {trial.slowdown_spread:g} of no slowdown; give both"
+    if trial.cpu is not None and trial.slowdown is None:
+        yield f"cpu: {trial.cpu:g} of no slowdown; give both"
+    elif trial.cpu is not None and trial.cpu * trial.slowdown < trial.threads:
+        least = trial.threads / trial.slowdown
+        yield (
+            f"cpu: {trial.cpu:g} is too little to compute a gradient within {trial.slowdown:g} "
+            f"times its time; allowed: {least:g} or more, or a larger slowdown"
+        )
     if (trial.epochs is None) == (trial.steps is None):
         given = "neither is" if trial.epochs is None else "both are"
         yield f"epochs, steps: give one of them; {given} given"

@@ -22,6 +22,7 @@ from labkit.trials import own_data, rules
 from labkit.trials.described import Described
 from labkit.trials.frameworks import FRAMEWORKS, Framework
 from labkit.trials.models import MODELS, Model
+from labkit.trials.nodes import NODE
 from labkit.trials.strategies import STRATEGIES
 
 
@@ -72,6 +73,10 @@ class _Fields(Described):
     slowdown_spread: float | None = Field(
         None, gt=1, description="how many times as slow as the first worker the last one is, the "
         "others evenly in between; default: all alike",
+    )  # fmt: skip
+    cpu: float | None = Field(
+        None, gt=0, lt=1, description="of slow nodes in pods: the fraction of a core that a node "
+        "has, for its server, too; default: whole cores",
     )  # fmt: skip
     threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
 
@@ -222,7 +227,7 @@ class Trial(_Fields):
 
     def options(self, file: Path | str, directory: Path | str) -> dict[str, Any]:
         """Return what its replicas find on their command lines, the model's file being there."""
-        left_out = {"framework", "workers", "servers", "slowdown", "slowdown_spread"}
+        left_out = {"framework", "workers", "servers", *NODE}
         return self.model_dump(exclude_none=True, exclude=left_out) | {"model": file}
 
 

@@ -97,6 +97,15 @@ def test_what_is_sent_is_four_bytes_of_each_weight():
     assert "Of 2 servers the busiest does 75 % of the work." in said
 
 
+def test_what_was_measured_to_be_sent_comes_before_what_is_known_of_weights():
+    found = table().assign(servers=2, variables="500 25000 400000")
+    rows = step_times(found.assign(sent_mb_per_step=1.72, received_mb_per_step=1.81))
+    assert rows["sent"].to_numpy() == pytest.approx(1.72)
+    said = explained(rows.iloc[0])
+    assert "sends 1.72 MB to other pods and receives 1.81 MB, as measured." in said
+    assert "up to" not in said
+
+
 def test_what_nobody_knows_to_be_sent_is_not_said():
     alone = table().assign(servers=0, variables="500")  # there is nobody to send it to
     for row in (step_times(table()).iloc[0], step_times(alone).iloc[0]):

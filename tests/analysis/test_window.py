@@ -64,6 +64,18 @@ def test_a_pause_counts_only_as_far_as_it_lies_in_the_window():
     assert analysis.window([a, b]).rates == close([10, 10])
 
 
+def test_what_comes_before_the_begin_counts_for_nothing():
+    """Not even where a worker is ten times as fast there, and pauses across it."""
+    a = Progress([0, 1, 2, 3, 4], [0, 100, 110, 120, 130])
+    b = Progress([0, 1, 3, 4, 5], [0, 100, 100, 110, 120], pauses=[(1, 3)])
+    window = analysis.window([a, b], begin=1.0)
+    assert (window.begin, window.end, window.paused) == (1, 4, 2)
+    assert window.rates == close([10, 10])
+    assert analysis.window([a, b], begin=3.0).rates == close([10, 10])
+    with pytest.raises(MetricError, match=r"begins 4 s after the barrier, .*take more steps"):
+        analysis.window([a, b], begin=4.0)
+
+
 def test_in_lock_step_all_wait_for_the_one_that_evaluates():
     """Two workers, a step a second of 10 samples each; the first evaluates after two, for 8 s."""
     first = Progress([0, 2, 11, 12], [0, 20, 30, 40], pauses=[(2, 10)])

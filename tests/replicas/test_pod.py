@@ -17,6 +17,7 @@ from processes import eventually, running
 
 from labkit.launchers.kubernetes.manifests import AGENT
 from labkit.replicas import HERE, cores, podlog, rendezvous
+from labkit.replicas.pod import traffic
 from labkit.replicas.podlog import Ended
 
 pytestmark = pytest.mark.process
@@ -138,6 +139,22 @@ def test_it_prints_all_once_more(start):
     assert max(map(len, printed)) < 16_000
     age = time.time() - datetime.fromisoformat(stamps[0]).timestamp()
     assert 0 <= age < 30
+
+
+def test_what_its_processes_send_each_other_is_no_traffic(tmp_path, monkeypatch):
+    """Names are right-aligned, and numbers may follow the colon at once; see proc_pid_net(5)."""
+    told = [
+        "Inter-|   Receive                            |  Transmit",
+        " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets",
+        "    lo: 7000     1    0    0    0     0          0         0  7000     1 0 0 0 0 0 0",
+        "  eth0:12345     9    0    0    0     0          0         0   678     2 0 0 0 0 0 0",
+        "  net1:     5    1    0    0    0     0          0         0     4     1 0 0 0 0 0 0",
+    ]
+    monkeypatch.setattr("labkit.replicas.pod.NETWORK", tmp_path / "dev")
+    (tmp_path / "dev").write_text("\n".join(told) + "\n")
+    assert traffic() == (682, 12_350)
+    monkeypatch.setattr("labkit.replicas.pod.NETWORK", tmp_path / "nowhere")
+    assert traffic() == (0, 0)
 
 
 def test_it_says_how_busy_the_node_is(start):

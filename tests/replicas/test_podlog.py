@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.replicas import podlog
-from labkit.replicas.podlog import Bound, Ended, Machine, Output, Sample
+from labkit.replicas.podlog import Bound, Ended, Limited, Machine, Output, Sample
 
 pytestmark = pytest.mark.unit
 
@@ -16,7 +16,8 @@ entries = st.one_of(
     st.builds(Output, replicas, st.sampled_from([podlog.OUT, podlog.ERR]), texts),
     st.builds(Machine, st.text(), st.text(), st.integers(1), st.integers(1), st.text()),
     st.builds(Bound, st.lists(st.integers(0))),
-    st.builds(Sample, seconds, seconds, seconds),
+    st.builds(Sample, seconds, seconds, seconds, seconds, st.integers(0), st.integers(0)),
+    st.builds(Limited, seconds, seconds),
     st.builds(Ended, replicas, st.integers()),
 )
 

@@ -36,6 +36,14 @@ def test_demands_are_what_the_replicas_took(table):
     assert simulate(found.system(1)).throughput == pytest.approx(10)
 
 
+def test_what_had_a_share_of_a_core_only_says_nothing_of_whole_ones(table):
+    less = table.assign(cpu=0.16, slowdown=10.0, cpu_ms_per_step=99.0)
+    both = pd.concat([table.assign(cpu=None), less], ignore_index=True)
+    assert measured(both, *WHICH) == measured(table, *WHICH)
+    with pytest.raises(LabkitError, match="no run of mxnet lenet5"):
+        measured(less, *WHICH)
+
+
 def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
     made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
     found = measured(store.results().table, "tensorflow", "lenet5", 50)

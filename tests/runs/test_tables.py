@@ -28,6 +28,33 @@ COLUMNS = {
 }  # fmt: skip
 
 
+USE = {
+    "scheduler 0": {"seconds": 10.0, "throttled": 0.0, "sent": 1000, "received": 1000},
+    "worker 0": {"seconds": 10.0, "throttled": 2.5, "sent": 180e6, "received": 120e6},
+    "worker 1": {"seconds": 20.0, "throttled": 4.0, "sent": 240e6, "received": 480e6},
+}
+"""What pods used, while the workers of `made_runs` made 15 batches a second."""
+
+
+def test_what_pods_used_of_the_network_and_of_their_share_of_a_core(store):
+    trial = made_runs.trial()
+    made_runs.add(store, trial, use=USE)
+    row = store.results([trial]).table.iloc[0]
+    assert row.sent_mb_per_step == pytest.approx((18 + 12) / 15)
+    assert row.received_mb_per_step == pytest.approx((12 + 24) / 15)
+    assert row.busiest_mbit_per_s == pytest.approx(8 * 24)
+    assert row.throttled_share == pytest.approx(0.25)
+
+
+def test_the_window_of_limited_pods_begins_when_all_are(store):
+    trial = made_runs.trial(slowdown=10.0, cpu=0.5)
+    made_runs.add(store, trial, limited_s=4.0, calibration={"median": 0.01})
+    row = store.results([trial]).table.iloc[0]
+    assert row.cpu == 0.5
+    assert row.window_s == pytest.approx(6)
+    assert row.batches_per_second == pytest.approx(15)
+
+
 def test_a_row_worked_out_by_hand(store):
     trial = made_runs.trial()
     made_runs.add(store, trial)

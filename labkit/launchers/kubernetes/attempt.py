@@ -15,6 +15,7 @@ from labkit.launchers.kubernetes.connection import CONNECTIONS
 from labkit.launchers.kubernetes.logs import Log, Logs
 from labkit.launchers.kubernetes.pods import Inventory
 from labkit.launchers.kubernetes.room import Room
+from labkit.launchers.kubernetes.shares import Shares
 from labkit.launchers.kubernetes.submission import Submission
 from labkit.launchers.kubernetes.waiting import Startup
 from labkit.launchers.limits import STALL
@@ -65,6 +66,7 @@ class Attempt:
         self.room = Room(cluster, submission, on_event)
         self.pods = Inventory(submission.expected())
         self.startup = Startup(cluster, self.tracker, self.pods, self.logs)
+        self.shares = Shares(cluster, self.tracker, self.pods)
         self._begun = time.monotonic() - max(0.0, time.time() - submission.submitted)
         self._phases, self._progressed = {}, time.monotonic()
 
@@ -87,6 +89,7 @@ class Attempt:
                 due = polled - read >= (LOG_INTERVAL_TRAINING if self.tracker.training() else 0.0)
                 for events in pool.map(Log.read_new, self._logs_to_read(due)):
                     self._take(events)
+                self.shares.update(pool)
                 list(pool.map(self.logs.read_ended, self.pods))
                 read = polled if due else read
                 if self.pods.succeeded:
@@ -140,10 +143,8 @@ class Attempt:
 
     def _check_jobs(self) -> None:
         """Raise if a Job has failed, or cannot create its pods."""
-        jobs = {
-            job["metadata"]["name"]: job
-            for job in self.cluster.list("Job", self.submission.selector)
-        }
+        found = self.cluster.list("Job", self.submission.selector)
+        jobs = {job["metadata"]["name"]: job for job in found}
         for kind in self.pods.expected:
             name = self.submission.job_of(kind)
             if name not in jobs or "deletionTimestamp" in jobs[name]["metadata"]:

@@ -14,9 +14,13 @@ from labkit.launchers.kubernetes.logs import Logs, event_in
 from labkit.launchers.kubernetes.pods import Pod, seconds
 from labkit.launchers.kubernetes.submission import Submission
 from labkit.launchers.load import is_overloaded
+from labkit.launchers.protocol import TrialFailed
 from labkit.replicas import podlog
 from labkit.replicas.events import Barrier, End, Event, Rate, Step
 from labkit.trials import Trial
+
+USED = ("throttled", "sent", "received")
+"""What a pod's samples say of its use of its share of a core, and of the network."""
 
 
 @dataclass
@@ -32,6 +36,8 @@ class PodRecord:
     samples : list of podlog.Sample
     barriers : list of float
         When workers passed the barrier, in seconds since the epoch.
+    limited : float or None
+        When it was given less than whole cores, in seconds since the epoch.
     begins, finishes : list of float
         When workers passed the barrier, or printed a rate, and took their last step, in the node's
         monotonic seconds.
@@ -45,9 +51,26 @@ class PodRecord:
     processors: list[int] | None = None
     samples: list[podlog.Sample] = field(default_factory=list)
     barriers: list[float] = field(default_factory=list)
+    limited: float | None = None
     begins: list[float] = field(default_factory=list)
     finishes: list[float] = field(default_factory=list)
     clocks: dict[str, float] = field(default_factory=dict)
+
+    def use(self, training: tuple[float, float]) -> dict[str, float]:
+        """Return what it used of its share of a core and of the network in a time.
+
+        Parameters
+        ----------
+        training : tuple of float
+            From when to when, in the node's monotonic seconds.
+        """
+        samples = np.array(self.samples)
+        used = {
+            name: float(np.ptp(np.interp(training, samples[:, 0], samples[:, column])))
+            for column, name in enumerate(podlog.Sample._fields)
+            if name in USED
+        }
+        return {"seconds": training[1] - training[0]} | used
 
 
 @dataclass
@@ -119,6 +142,9 @@ def record(
     """
     trial = submission.trial
     records = [_read(pod, logs, trial) for pod in pods]
+    limited = _limited(records, trial)
+    for each in records:
+        each.begins = [t + limited for t in each.begins]
     nodes = _by_node(records)
     first = next((node for node in nodes if node.training), None)
     for node in nodes:
@@ -137,7 +163,38 @@ def record(
         "bound": {str(r.pod): r.processors for r in records if r.processors is not None},
         "image": submission.image,
         "clocks": {name: zero for r in records for name, zero in r.clocks.items()},
+        "limited_s": round(limited, 3),
+        "use": {
+            str(r.pod): r.use(node.training)
+            for node in nodes
+            for r in node.pods
+            if node.training and len(r.samples) > 1
+        },
     }
+
+
+def _limited(records: list[PodRecord], trial: Trial) -> float:
+    """Return from how many seconds after the barrier on all pods had their share of a core.
+
+    Raises
+    ------
+    TrialFailed
+        If one ended without.
+    """
+    if not trial.cpu:
+        return 0.0
+    if whole := [str(record.pod) for record in records if record.limited is None]:
+        raise TrialFailed(
+            f"{trial.name}: {', '.join(whole[:5])} ended before it had {trial.cpu:g} of a core. "
+            "The trial was over too soon; it needs more steps"
+        )
+    # The clocks of a node are the least late of all that its replicas have said.
+    passed = min(
+        begin + record.clocks[f"worker-{record.pod.index}"]
+        for record in records
+        for begin in record.begins
+    )
+    return max(0.0, *(record.limited - passed for record in records))
 
 
 def _startup(records: list[PodRecord], submitted: float) -> float | None:
@@ -162,6 +219,8 @@ def _read(pod: Pod, logs: Logs, trial: Trial) -> PodRecord:
                 record.machine = entry
             case podlog.Bound():
                 record.processors = entry.processors
+            case podlog.Limited():
+                record.limited = seconds(stamp)
             case podlog.Sample():
                 record.samples.append(entry)
             case podlog.Output():

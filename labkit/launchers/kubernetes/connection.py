@@ -40,6 +40,9 @@ TIMEOUT = (3.0, 10.0)
 CREATION_TIMEOUT = (3.0, 35.0)
 """The same where webhooks are asked, which may take 30 s."""
 
+JSON, PATCH = "application/json", "application/strategic-merge-patch+json"
+"""What requests and answers hold: an object, or what is to change in one."""
+
 PATHS = {
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "Service": "/api/v1/namespaces/{namespace}/services",
@@ -48,6 +51,7 @@ PATHS = {
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "Event": "/api/v1/namespaces/{namespace}/events",
     "Node": "/api/v1/nodes",
+    "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     "Pod of any namespace": "/api/v1/pods",
 }
 
@@ -202,9 +206,10 @@ class _Client:
         for renewed in (False, True):
             api = self._api
             self.calls += 1
+            kind_of_body = PATCH if method == "PATCH" else JSON
             _, url, headers, content, _ = api.param_serialize(
                 method, path, query_params=given, body=body,
-                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                header_params={"Accept": JSON, "Content-Type": kind_of_body},
                 auth_settings=["BearerToken"],
             )  # fmt: skip
             answer = api.rest_client.request(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from labkit.launchers.calibration import Calibrations
-from labkit.launchers.kubernetes import owners
+from labkit.launchers.kubernetes import owners, shares
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
 from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
@@ -74,8 +74,10 @@ class KubernetesLauncher:
                 owners.remove(self.cluster, owners.left_behind(self.cluster))
 
     def check(self, trials: Sequence[Trial]) -> None:
-        """Make sure that their pods can be described, and have an image."""
+        """Make sure that their pods can be described, have an image, and may be made slow."""
         settings = self.cluster.settings
+        if any(trial.cpu for trial in trials):
+            shares.check_rights(self.cluster)
         found = (line for trial in trials for line in mistakes(trial, settings, self.deadline))
         if lines := list(dict.fromkeys(found)):
             raise TrialError("\n  ".join(["this cannot run in pods:", *lines]))

@@ -186,6 +186,7 @@ def job_of(
         rendezvous_timeout=RENDEZVOUS_TIMEOUT + wait,
         secret=secret,
         python=trial.python or "",
+        cpu=trial.cpu,
     )
 
 
@@ -272,11 +273,12 @@ def render(
 
 def _cpu_request(trial: Trial, kind: str, settings: Settings) -> float:
     """Return how many cores are reserved for a pod."""
-    if kind == "scheduler":
-        return SCHEDULER_CPU
     # A slow node computes in so much of its time; the rest of a core is for its like.
     share = trial.slowdown if kind == "worker" and is_slow(trial) else 1
-    return round(min(settings.cpu_request or trial.threads, trial.threads / share), 3)
+    request = min(settings.cpu_request or trial.threads, trial.threads / share)
+    request = SCHEDULER_CPU if kind == "scheduler" else request
+    # Less than the limit to come: whether the two are the same may not change while a pod runs.
+    return round(min(request, 0.9 * trial.cpu) if trial.cpu else request, 3)
 
 
 def _is_plain(content: bytes) -> bool:

@@ -13,7 +13,7 @@ from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.logs import Logs
 from labkit.launchers.kubernetes.pods import Inventory
 from labkit.launchers.tracking import PHASES, Tracker
-from labkit.replicas.events import Ready, Start
+from labkit.replicas.events import Ready
 
 LATE = 60.0
 """Seconds without any news after which a cause is looked for."""
@@ -53,8 +53,9 @@ class Startup:
         idle : float
             Seconds for which nothing new has happened.
         """
-        phases = [self._tracker.phase(n) for n in self._tracker.names if n.startswith("worker-")]
-        ready = sum(phase not in (PHASES[None], PHASES[Start]) for phase in phases)
+        workers = [name for name in self._tracker.names if name.startswith("worker-")]
+        phases = [self._tracker.phase(name) for name in workers]
+        ready = sum(map(self._tracker.ready, workers))
         if ready == len(phases) and PHASES[Ready] not in phases:
             return ""
         started = sum(pod.started for pod in self._pods)

@@ -54,6 +54,11 @@ class LocalLauncher:
         """Make sure that data sets and frameworks are there."""
         if named := sorted({trial.image for trial in trials if trial.image}):
             raise TrialError(f"image: {', '.join(named)}: only of pods: --launcher kubernetes")
+        if shares := sorted({trial.cpu for trial in trials if trial.cpu}):
+            raise TrialError(
+                f"cpu: {', '.join(map(str, shares))}: only of pods: --launcher kubernetes. A "
+                "slowdown alone makes computing slow here, too"
+            )
         for dataset in sorted({name for trial in trials for name in trial.datasets}):
             datasets.verify(dataset)
         for runtime in {trial.runtime: None for trial in trials}:

@@ -22,7 +22,7 @@ NAMESPACE = "test"
 
 PATH = re.compile(
     r"/(?:api/v1|apis/[a-z0-9.]+/v1)(?:/namespaces/(?P<namespace>[^/]+))?"
-    r"/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?(?P<log>/log)?"
+    r"/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?(?P<sub>/(?:log|resize))?"
 )
 """Of a request: kinds are as in paths, such as ``networkpolicies``."""
 
@@ -152,6 +152,21 @@ class ApiServer(ThreadingHTTPServer):
                 "status": {"phase": "Pending"},
             })  # fmt: skip
 
+    def has_right(self, verb, resource):
+        """Whether its rules give whoever asks a right."""
+        return self.rules is None or any(
+            resource in rule["resources"] and verb in rule["verbs"] for rule in self.rules
+        )
+
+    def resize(self, pod, patch):
+        """Change the resources of a pod's containers, by their names."""
+        for change in patch["spec"]["containers"]:
+            names = [container["name"] for container in pod["spec"]["containers"]]
+            container = pod["spec"]["containers"][names.index(change["name"])]
+            for what, values in change["resources"].items():
+                container["resources"].setdefault(what, {}).update(values)
+        return pod
+
     def set_status(self, component, index, state, reason="", code=0, **status):
         """Have a pod's first container be ``running``, ``terminated`` or ``waiting``."""
         with self.lock:
@@ -198,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self._handle()
 
-    do_POST = do_DELETE = do_GET
+    do_POST = do_DELETE = do_PATCH = do_GET
 
     def log_message(self, *_):
         pass
@@ -218,22 +233,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "Unauthorized")
         elif found["namespace"] not in (None, NAMESPACE):
             self._refuse(404, f'namespaces "{found["namespace"]}" not found')
-        elif not self._allowed(kind, name, found["log"] or ""):
+        elif kind == "selfsubjectaccessreviews":  # which everybody may ask for
+            asked = json.loads(body)["spec"]["resourceAttributes"]
+            resource = f"{asked['resource']}/{asked['subresource']}"
+            self._answer({"status": {"allowed": server.has_right(asked["verb"], resource)}}, 201)
+        elif not self._allowed(kind, name, found["sub"] or ""):
             self._refuse(403, f"{self.command} {kind} is forbidden")
         else:
             with server.lock:
-                self._serve(kind, name, query, body, found["log"])
+                self._serve(kind, name, query, body, found["sub"])
 
-    def _allowed(self, kind, name, log):
+    def _allowed(self, kind, name, sub):
         """Whether the rules give the right that a request needs."""
-        verbs = {"POST": "create", "DELETE": "delete", "GET": "get" if name else "list"}
-        verb, resource = verbs[self.command], f"{kind}{log}"
+        verbs = {"POST": "create", "DELETE": "delete", "PATCH": "patch",
+                 "GET": "get" if name else "list"}  # fmt: skip
+        verb, resource = verbs[self.command], f"{kind}{sub}"
         self.server.used_rights.add((verb, resource))
-        return self.server.rules is None or any(
-            resource in rule["resources"] and verb in rule["verbs"] for rule in self.server.rules
-        )
+        return self.server.has_right(verb, resource)
 
-    def _serve(self, kind, name, query, body, log):
+    def _serve(self, kind, name, query, body, sub):
         items = self.server.of_kind(kind)
         if self.command == "POST":
             item = json.loads(body)
@@ -246,8 +264,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._list(kind, query)
         elif name not in items:
             self._refuse(404, f'{kind} "{name}" not found')
-        elif log:
+        elif sub == "/log":
             self._log(items[name], query)
+        elif self.command == "PATCH":
+            self._answer(self.server.resize(items[name], json.loads(body)))
         elif self.command == "DELETE":
             self._answer(self.server.delete(kind, name))
         else:

@@ -12,9 +12,11 @@ from small_trials import CASES, ENDLESS, Live, run, trial, working
 
 from labkit.campaign import measure
 from labkit.launchers.protocol import Pods, Waiting
+from labkit.replicas import podlog
 from labkit.replicas.events import Ready, Step
 from labkit.runs import Store
 from labkit.trials import Sweep, Trial
+from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -80,6 +82,32 @@ def test_slow_nodes(namespace, store):
     assert row.compute_ms == pytest.approx(due / 20 * 1000)
     assert 0 <= row.late_share <= 1 and 0 <= row.idle_share <= 1
     assert (found.directory / "calibration" / "worker-0.log").stat().st_size
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_slow_nodes_with_a_share_of_a_core(framework, namespace, store):
+    """Pods start with whole cores, and are limited at the barrier; a dedicated server, too."""
+    namespace.configure(memory_request="300Mi", cpu_request=0.1)
+    slow = trial(framework, workers=2, steps=60, eval_samples=0, slowdown=20.0, cpu=0.25)
+    results = run([slow], store)
+    (found,) = results.runs
+    assert found.record["limited_s"] < found.window.end
+    other = {"mxnet": "scheduler 0", "tensorflow": "server 0"}[framework]
+    assert set(found.record["use"]) == {"worker 0", "worker 1", other}
+    row = results.table.iloc[0]
+    # All gradients go to a dedicated server; of two servers beside workers, each sends as many
+    # weights to the other's worker as that keeps gradients to itself.
+    weights = 4e-6 * sum(map(int, row.variables.split()))
+    assert row.sent_mb_per_step == pytest.approx(weights, rel=0.2)
+    assert row.received_mb_per_step == pytest.approx(weights, rel=0.2)
+    assert row.busiest_mbit_per_s > 0 and row.throttled_share >= 0
+    limits = [
+        entry.cores
+        for path in (found.directory / "pods").iterdir()
+        for line in path.read_bytes().splitlines()
+        if isinstance(entry := podlog.decode(podlog.split_time(line)[1]), podlog.Limited)
+    ]
+    assert limits == [pytest.approx(0.25)] * 3
 
 
 def test_two_at_once(namespace, store):

@@ -1,6 +1,7 @@
 """What is created for a trial, and what becomes of it; a stand-in: no cluster is needed."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import made_runs
 import pytest
@@ -10,9 +11,13 @@ from labkit.launchers.kubernetes import api
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.owners import Owner
+from labkit.launchers.kubernetes.pods import Inventory
 from labkit.launchers.kubernetes.settings import Settings
+from labkit.launchers.kubernetes.shares import Shares, check_rights
 from labkit.launchers.kubernetes.status import trials
 from labkit.launchers.kubernetes.submission import submit
+from labkit.launchers.tracking import Tracker
+from labkit.replicas.events import Ready
 from labkit.settings import TEMPLATES
 
 pytestmark = pytest.mark.unit
@@ -23,6 +28,17 @@ TRIAL = made_runs.trial(workers=2)
 def submitted(cluster):
     """Submit the trial, as one who is alone in the namespace does."""
     return submit(cluster, TRIAL, 60.0, Owner("me@here", "/runs/1"), print, threading.Event())
+
+
+def limited(cluster, pod):
+    """Give a pod its share of a core, as that of a slow trial has when its worker is ready."""
+    slow = TRIAL.replace(slowdown=10.0, cpu=0.5)
+    check_rights(cluster)
+    tracker, pods = Tracker(slow), Inventory({"worker": 2})
+    pods.update([pod | {"status": {"phase": "Running"}}])
+    tracker.update(Ready(seq=1, t=1.0, role="worker", index=0, cpu=0.0))
+    with ThreadPoolExecutor(1) as pool:
+        Shares(cluster, tracker, pods).update(pool)
 
 
 def kinds(api_server):
@@ -63,6 +79,7 @@ def test_the_role_as_shipped_is_what_a_trial_needs(api_server, monkeypatch):
     with cluster.log(pod["metadata"]["name"]) as lines:
         assert list(lines) == []
     list(cluster.list("Event", selector=""))
+    limited(cluster, pod)
     api_server.collects = False
     monkeypatch.setattr(api, "FORCE_AFTER", -1.0)
     cluster.remove_and_check(submission.selector)

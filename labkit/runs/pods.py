@@ -1,0 +1,41 @@
+"""What the pods of a run used of their share of a core, and of the network."""
+
+from __future__ import annotations
+
+from labkit.runs.run import Run
+
+
+def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
+    """Return columns of a table of trials: as measured in pods, none of a run without.
+
+    Parameters
+    ----------
+    run : Run
+    batches_per_second : float
+        Of all workers.
+
+    Returns
+    -------
+    dict of str to float
+        Megabytes that the workers' pods sent, and received, for each step; the Mbit/s of the pod
+        that sent or received most; and the share of the time in which the pod that waited longest
+        for its share of a core did so.
+    """
+    use = run.record.get("use", {})
+    if not use:
+        return {}
+    rates = {
+        pod: {name: used[name] / used["seconds"] for name in used if name != "seconds"}
+        for pod, used in use.items()
+    }
+    workers = [rate for pod, rate in rates.items() if pod.startswith("worker ")]
+    return {
+        "throttled_share": max(rate["throttled"] for rate in rates.values()),
+        "sent_mb_per_step": sum(rate["sent"] for rate in workers) / batches_per_second / 1e6,
+        "received_mb_per_step": (
+            sum(rate["received"] for rate in workers) / batches_per_second / 1e6
+        ),
+        "busiest_mbit_per_s": max(
+            8 * max(rate["sent"], rate["received"]) / 1e6 for rate in rates.values()
+        ),
+    }
