@@ -93,7 +93,11 @@ def published(name: str = "trials") -> pd.DataFrame:
     """Return a table of the run that is published with labkit: trials, steps or evals."""
     import pandas as pd
 
-    return modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
+    table = modernise(pd.read_parquet(REFERENCE / f"{name}.parquet"))
+    if name == "trials":  # what came later, nobody had looked for
+        later = ("cpu", *NUMBERS)
+        table = table.assign(**{column: math.nan for column in later if column not in table})
+    return table
 
 
 def modernise(table: pd.DataFrame) -> pd.DataFrame:
@@ -106,10 +110,6 @@ def modernise(table: pd.DataFrame) -> pd.DataFrame:
         table = table.assign(optimizer=own.map({True: "sgd", False: None}))
     if "strategy" in table and "variables" not in table:
         table = table.assign(variables=None)  # nobody had said so
-    if "strategy" in table and "cpu" not in table:
-        table = table.assign(cpu=None)  # all had whole cores
-    if "status" in table:
-        table = table.assign(**{name: math.nan for name in NUMBERS if name not in table})
     return table
 
 
