@@ -145,10 +145,21 @@ def test_node_lost(namespace, store):
         # What pretends to run pods there would soon end them.
         eventually(lambda: "Running" in [pod.status.phase for pod in namespace.pods()], 60)
         leave(None)
-        # What its controllers write after 50 s of silence, and act upon.
+        # What its controllers write after 50 s of silence, and act upon; a last sign of life that
+        # was under way may come after it.
         unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
-        known.append(time.monotonic())
-        namespace.core.patch_node_status(lost, {"status": {"conditions": [unknown]}})
+
+        def is_given_up():
+            pods = namespace.pods()
+            if not pods or any(pod.metadata.deletion_timestamp for pod in pods):
+                return True
+            conditions = namespace.core.read_node(lost).status.conditions
+            if "Unknown" not in [c.status for c in conditions if c.type == "Ready"]:
+                known[:] = [time.monotonic()]
+                namespace.core.patch_node_status(lost, {"status": {"conditions": [unknown]}})
+            return False
+
+        eventually(is_given_up, 120)
 
     def strike(event):
         if isinstance(event, Submitted):
