@@ -43,6 +43,7 @@ def made_up(trials, measured=True, curve="usual", cores=2):
                 "epoch_s": 60_000 * trial.workers / (rate * trial.batch_size),
                 "samples_per_epoch": 60_000,
                 "cpu_ms_per_step": 20.0,
+                "compute_ms": 15.0 if is_slow(trial) else math.nan,
                 "server_cpu_ms_per_update": 2.0,
                 "late_share": 0.02,
                 "idle_share": 0.6,

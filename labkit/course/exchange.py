@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from labkit.course.diagrams import COLOURS, INK, arrow, pale, sheet
 from labkit.figures.page import Figure
+from labkit.figures.words import name_of
 
 
 @dataclass(frozen=True)
@@ -66,17 +69,20 @@ def schedule(compute: float, serve: float, workers: int, steps: int) -> list[Ste
 
 
 def exchange(
-    demands: Mapping[str, tuple[float, float]], workers: int = 3, steps: int = 3
-) -> Figure:
-    """Draw the steps of some workers and their one server (figure 6.0).
+    demands: Mapping[str, tuple[float, float]], workers: int = 3, steps: int = 3,
+    number: str = "6.0",
+) -> Figure:  # fmt: skip
+    """Draw the steps of some workers and their one server.
 
     Parameters
     ----------
     demands : mapping of str to (float, float)
         For each panel, by its title: milliseconds of computing, and of serving.
     workers, steps : int
+    number : str
+        Of the figure.
     """
-    title = "6.0 Computing, waiting and being served"
+    title = f"{number} Computing, waiting and being served"
     height = len(demands) * (0.8 + 0.34 * (workers + 1)) + 0.3
     with sheet(title, height, tuple(demands), columns=1, plots=True) as (figure, panels):
         for axes, (compute, serve) in zip(panels, demands.values(), strict=True):
@@ -91,6 +97,28 @@ def exchange(
             loc="outside lower center", ncols=3, frameon=False,
         )  # fmt: skip
     return figure
+
+
+def exchanges(results: Any, number: str) -> Iterator[tuple[Figure, Any, str]]:
+    """Yield the picture of what was measured with one worker, as `labkit.show` takes it.
+
+    Parameters
+    ----------
+    results : Results
+        Frameworks without a run with one worker are left out, and the picture if none has any.
+    number : str
+        Of the figure.
+    """
+    table = results.table[results.table["workers"] == 1]
+    slower = table["slowdown"].astype(float).fillna(1.0) - 1
+    computing = table["cpu_ms_per_step"] + (slower * table["compute_ms"]).fillna(0.0)
+    times = pd.DataFrame({
+        "framework": table["framework"], "computing": computing,
+        "serving": table["server_cpu_ms_per_update"],
+    }).dropna().groupby("framework").mean()  # fmt: skip
+    if len(times):
+        demands = {name_of(name): (z, d) for name, z, d in times.itertuples()}
+        yield exchange(demands, number=number), results, f"{number}-exchange"
 
 
 def _lanes(axes: Axes, steps: list[Step], workers: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from labkit.figures.words import name_of
 from labkit.thesis.rates import Finding
 from labkit.thesis.thresholds import LOW
 
@@ -83,6 +84,34 @@ def beside(
             lost and f"Not measured with {lost} (workers): no plateau, or no end of it.",
         ])),
     )  # fmt: skip
+
+
+def with_more(table: pd.DataFrame, guess: float | None) -> Finding:
+    """Return how much longer plateaus are with the most workers than with the fewest, in updates.
+
+    Predicted is that they are equally long: that an old gradient is worth as much as a new one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `plateaus` returns, by ``framework`` and ``workers``.
+    guess : float or None
+        How many times as many updates a reader expects.
+    """
+    if table.empty:
+        return Finding("How much longer are plateaus with more workers?", table, "Not measured.")
+    counts = table.index.get_level_values("workers")
+    fewest, most = counts.min(), counts.max()
+    updates = table["updates"].where(_left(table)).unstack("workers").astype(float)
+    found = pd.DataFrame({"guess": guess} if guess else {}, index=updates.index)
+    found["predicted"] = 1.0
+    found["measured"] = updates[most] / updates[fewest]
+    lost = ", ".join(map(name_of, found.index[found["measured"].isna()]))
+    return Finding(
+        f"How many times as many updates as with {fewest} does the plateau take with {most}?",
+        found.astype(float).round(2),
+        lost and f"Not measured: {lost}, as not both of its trials were seen to leave a plateau.",
+    )
 
 
 def _left(table: pd.DataFrame) -> pd.Series:

@@ -1,10 +1,14 @@
 """Who works when between workers and their server: laws of a queue."""
 
+import math
+from types import SimpleNamespace
+
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.course.exchange import exchange, schedule
+from labkit.course.exchange import exchange, exchanges, schedule
 from labkit.figures.page import title_of
 
 pytestmark = pytest.mark.unit
@@ -42,3 +46,39 @@ def test_it_is_drawn():
     figure = exchange({"computing rules": (30.0, 5.0), "serving rules": (10.0, 6.0)})
     assert title_of(figure).startswith("6.0 ")
     assert all(axes.patches for axes in figure.axes)
+
+
+ROW = {"framework": "mxnet", "workers": 1, "slowdown": None, "compute_ms": math.nan}
+
+
+def measured(*rows):
+    return SimpleNamespace(table=pd.DataFrame([ROW | row for row in rows]))
+
+
+def test_what_was_measured_with_one_worker_is_drawn():
+    results = measured(
+        {"cpu_ms_per_step": 30.0, "server_cpu_ms_per_update": 4.0},
+        {"cpu_ms_per_step": 34.0, "server_cpu_ms_per_update": 6.0},
+        {"workers": 2, "cpu_ms_per_step": 99.0, "server_cpu_ms_per_update": 99.0},
+        {"framework": "tensorflow", "cpu_ms_per_step": math.nan},
+    )
+    ((figure, given, name),) = exchanges(results, "6.3")
+    assert given is results and name == "6.3-exchange"
+    assert title_of(figure).startswith("6.3 ")
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left") == "MXNet"
+    assert max(patch.get_x() + patch.get_width() for patch in axes.patches) == pytest.approx(
+        max(step.applied for step in schedule(32.0, 5.0, 3, 3))
+    )
+
+
+def test_on_slow_nodes_computing_takes_as_long_as_it_does_there():
+    slow = {"slowdown": 10.0, "compute_ms": 20.0, "cpu_ms_per_step": 25.0}
+    ((figure, *_),) = exchanges(measured(slow | {"server_cpu_ms_per_update": 4.0}), "6.3")
+    (axes,) = figure.axes
+    assert max(patch.get_width() for patch in axes.patches) == pytest.approx(25 + 9 * 20)
+
+
+def test_without_one_worker_there_is_no_picture():
+    alone = {"workers": 2, "cpu_ms_per_step": 9.0, "server_cpu_ms_per_update": 9.0}
+    assert list(exchanges(measured(alone), "6.3")) == []

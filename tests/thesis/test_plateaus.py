@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.thesis.plateaus import beside, plateaus
+from labkit.thesis.plateaus import beside, plateaus, with_more
 
 pytestmark = pytest.mark.unit
 
@@ -50,3 +50,29 @@ def test_a_plateau_without_end_predicts_nothing_and_measures_nothing():
     nothing = plateaus(pd.DataFrame(), ["batch_size", "workers"])
     assert beside(nothing, 5, [1, 10], None).reading == found.reading
     assert "No prediction" not in beside(table((32, 1, 480, 80)), 5, [1], None).reading
+
+
+def by_framework(*rows):
+    """Return what `plateaus` does, of (framework, workers, updates, share in percent)."""
+    low = pd.DataFrame(rows, columns=["framework", "workers", "updates", "share"])
+    return low.set_index(["framework", "workers"])
+
+
+def test_how_much_longer_plateaus_are_with_more_workers():
+    """Of the most and the fewest; a plateau without end, or none at all, is no number."""
+    low = by_framework(
+        ("mxnet", 1, 400, 80), ("mxnet", 2, 1, 1), ("mxnet", 5, 500, 60),
+        ("tensorflow", 1, 0, 0), ("tensorflow", 5, 90, 20),
+    )  # fmt: skip
+    found = with_more(low, 2.0)
+    assert found.table["guess"].tolist() == [2, 2]
+    assert found.table["predicted"].tolist() == [1, 1]
+    assert found.table.loc["mxnet", "measured"] == 1.25
+    assert math.isnan(found.table.loc["tensorflow", "measured"])
+    assert "as with 1 does the plateau take with 5?" in repr(found)
+    assert "Not measured: TensorFlow, as not both" in repr(found)
+    assert "guess" not in with_more(low, None).table
+
+
+def test_without_any_report_nothing_is_longer():
+    assert "Not measured." in repr(with_more(by_framework(), 2.0))
