@@ -244,9 +244,13 @@ def _unmeasured(trials: pd.DataFrame) -> list[str]:
             "communication costs more."
         )
     if "slowdown" in trials and (trials["slowdown"] > 1).any():
+        limited = "cpu" in trials and trials["cpu"].notna().any()
+        others = "the network is as fast as it is" if limited else (
+            "servers and network are as fast as they are"
+        )  # fmt: skip
         found.append(
-            "Slow nodes compute several times slower than a core of the machine; servers and "
-            "network are as fast as they are. Their rates are those of such nodes alone."
+            f"Slow nodes compute several times slower than a core of the machine; {others}. Their "
+            "rates are those of such nodes alone."
         )
     return found
 

@@ -221,6 +221,11 @@ def summary(row: Any, evals: Any) -> str:
             f"slow nodes computing takes {row.slowdown:g} times the {row.compute_ms:.1f} ms of a "
             f"core here; {row.late_share:.1%} late, machine {row.idle_share:.0%} idle"
         )
+    if row.cpu and math.isfinite(row.cpu):
+        lines.append(
+            f"           each pod has {row.cpu:g} of a core, and waited for it up to "
+            f"{row.throttled_share:.0%} of the time"
+        )
     if not row.reported:
         lines += [
             f"CPU time   {row.cpu_ms_per_step:.1f} ms per step{'' if alone else ' and worker'}",

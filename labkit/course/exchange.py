@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from labkit.analysis.scaling import plain
 from labkit.course.diagrams import COLOURS, INK, arrow, pale, sheet
 from labkit.figures.page import Figure
 from labkit.figures.words import name_of
+from labkit.runs.demands import NoDemands, measured_of
 
 
 @dataclass(frozen=True)
@@ -109,15 +111,13 @@ def exchanges(results: Any, number: str) -> Iterator[tuple[Figure, Any, str]]:
     number : str
         Of the figure.
     """
-    table = results.table[results.table["workers"] == 1]
-    slower = table["slowdown"].astype(float).fillna(1.0) - 1
-    computing = table["cpu_ms_per_step"] + (slower * table["compute_ms"]).fillna(0.0)
-    times = pd.DataFrame({
-        "framework": table["framework"], "computing": computing,
-        "serving": table["server_cpu_ms_per_update"],
-    }).dropna().groupby("framework").mean()  # fmt: skip
-    if len(times):
-        demands = {name_of(name): (z, d) for name, z, d in times.itertuples()}
+    demands = {}
+    for name, trials in results.table.groupby("framework"):
+        with contextlib.suppress(NoDemands):
+            one = measured_of(trials).demands
+            slow = plain(trials["slowdown"].iloc[0]) or 1.0
+            demands[name_of(name)] = 1000 * (slow * one.compute + one.client), 1000 * one.server
+    if demands:
         yield exchange(demands, number=number), results, f"{number}-exchange"
 
 

@@ -24,7 +24,7 @@ HOME = Path(__file__).resolve().parents[2]
 
 SAMPLE_EVERY = 1.0
 
-LOOK_EVERY = 0.05
+LOOK_EVERY = 0.2
 """Seconds between two looks at whether the pod has its limit."""
 
 ROUNDED = 1.01
@@ -111,7 +111,7 @@ class Pod:
     def run(self) -> int:
         """Return the exit code of the pod."""
         self.log.write(podlog.Machine(node=self.node, **machine.describe()))
-        _in_background(_sample, self.log)
+        _in_background(_keep_sampling, self.log)
         if self.job.cpu:
             _in_background(_await_limit, self.log, self.job.cpu)
         try:
@@ -125,6 +125,7 @@ class Pod:
             who = f"{self.roles[-1]}-{self.index}"
             self.log.write(podlog.Output(who, podlog.ERR, str(error).encode()))
             code = 1
+        _sample(self.log)  # or the last second would be unknown
         self.log.write_copy()
         return code
 
@@ -246,19 +247,23 @@ def _end(replicas: List[subprocess.Popen]) -> None:
         time.sleep(GRACE)
 
 
-def _sample(log: podlog.Writer) -> None:
-    """Report how many CPU seconds the node has worked so far, and how many of them for us."""
-    while True:
-        busy = machine.busy_seconds()
-        if busy is None:
-            return
-        own = round(sum(map(machine.cpu_seconds, machine.family(os.getpid()))), 2)
-        sent, received = traffic()
-        log.write(podlog.Sample(
-            t=round(time.monotonic(), 3), busy=busy, own=own,
-            throttled=round(cgroups.throttled(), 3), sent=sent, received=received,
-        ))  # fmt: skip
+def _keep_sampling(log: podlog.Writer) -> None:
+    while _sample(log):
         time.sleep(SAMPLE_EVERY)
+
+
+def _sample(log: podlog.Writer) -> bool:
+    """Report what the node has done so far, and this pod; return whether the node tells that."""
+    busy = machine.busy_seconds()
+    if busy is None:
+        return False
+    own = round(sum(map(machine.cpu_seconds, machine.family(os.getpid()))), 2)
+    sent, received = traffic()
+    log.write(podlog.Sample(
+        t=round(time.monotonic(), 3), busy=busy, own=own,
+        throttled=round(cgroups.throttled(), 3), sent=sent, received=received,
+    ))  # fmt: skip
+    return True
 
 
 def _await_limit(log: podlog.Writer, cpu: float) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.analysis.scaling import CIRCUMSTANCES, latest, settled
+from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
 from labkit.errors import LabkitError
 from labkit.simulation import Demands, System
 from labkit.trials.frameworks import FRAMEWORKS
@@ -192,6 +192,26 @@ def measured(
     return Measured(
         framework, model, demands, tuple(served["batches_per_second"]),
         int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None,
+    )  # fmt: skip
+
+
+def measured_of(trials: pd.DataFrame) -> Measured:
+    """Return what the runs with one worker say of a step, of trials that are alike in all else.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        One row per trial, at least one; they differ in their workers, and are repeated.
+
+    Raises
+    ------
+    NoDemands
+        As `measured`.
+    """
+    first = {name: plain(value) for name, value in trials.iloc[0].items()}
+    return measured(
+        trials, first["framework"], first["model"], first["batch_size"],
+        first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
     )  # fmt: skip
 
 

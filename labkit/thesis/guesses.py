@@ -22,7 +22,7 @@ from labkit.figures import forecast, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import Tables, tables
 from labkit.figures.words import describe, name_of
-from labkit.runs.demands import NoDemands, measured
+from labkit.runs.demands import NoDemands, measured_of
 from labkit.runs.whatif import WhatIf, what_if
 from labkit.thesis.rates import Finding, Findings
 from labkit.trials.frameworks import FRAMEWORKS
@@ -223,10 +223,7 @@ def _predict(trials: pd.DataFrame) -> WhatIf | None:
     if any(trials["servers"] != trials["workers"].map(FRAMEWORKS[first["framework"]].servers_for)):
         asked["servers"] = first["servers"]
     try:
-        one = measured(
-            trials, first["framework"], first["model"], first["batch_size"],
-            first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
-        )  # fmt: skip
+        one = measured_of(trials)
     except NoDemands:
         return None
     cores = int(trials["cores"].max()) if first["launcher"] == "local" else None

@@ -117,6 +117,17 @@ def test_what_a_script_does_not_say_is_not_in_the_title():
     assert "Do more machines help? MXNet, train, script\n" in text and "None" not in text
 
 
+@pytest.mark.parametrize(("cpu", "said"), [
+    (None, "servers and network are as fast as they are"),
+    (0.16, "the network is as fast as it is"),
+])  # fmt: skip
+def test_what_is_as_fast_as_ever_on_slow_nodes(cpu, said):
+    found = table(frameworks=("mxnet",)).assign(slowdown=10.0, cpu=cpu)
+    text = Page(brief(found)).text
+    assert f"slower than a core of the machine; {said}." in text
+    assert ("0.16 of a core each" in text) == bool(cpu)
+
+
 def test_thousands_are_written_out():
     found = table(frameworks=("mxnet",), repeats=1)
     rates = found["batches_per_second"] = found["batches_per_second"] * 1000

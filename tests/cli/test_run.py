@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from labkit import campaign
+from labkit.cli.run import summary
 from labkit.runs import Store
 from labkit.trials import Sweep
 
@@ -172,3 +173,17 @@ def test_what_was_run_for_programs(labkit):
         assert [row["status"] for row in rows] == ["finished"] * int(repeats)
         table = pd.read_csv(io.StringIO(labkit("run", *words, "--format", "csv").stdout))
         assert table["trial"].tolist() == [row["trial"] for row in rows]
+
+
+@pytest.mark.unit
+def test_what_slow_pods_have_of_a_core_is_said(store):
+    use = {"worker 0": {"seconds": 10.0, "throttled": 2.5, "sent": 1.0, "received": 1.0}}
+    slow = made_runs.trial(workers=1, slowdown=10.0, cpu=0.16)
+    made_runs.add(store, slow, calibration={"median": 0.01}, use=use, limited_s=0.5)
+    results = store.results([slow])
+    said = summary(results.table.iloc[0], results.evals)
+    assert "each pod has 0.16 of a core, and waited for it up to 25% of the time" in said
+    whole = made_runs.trial(workers=1, slowdown=10.0)
+    made_runs.add(store, whole, calibration={"median": 0.01})
+    results = store.results([whole])
+    assert "of a core, and waited" not in summary(results.table.iloc[0], results.evals)

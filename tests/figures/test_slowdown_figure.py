@@ -10,8 +10,10 @@ from labkit.figures import AmbiguousFigure, FigureError, save, slowdown
 from labkit.figures.page import title_of
 from labkit.figures.slowdown import SLOWDOWNS
 from labkit.figures.style import style
+from labkit.figures.words import NODES
 from labkit.runs.demands import measured
 from labkit.runs.whatif import what_if
+from labkit.trials.nodes import NODE
 
 pytestmark = pytest.mark.unit
 
@@ -148,3 +150,7 @@ def test_what_cannot_be_drawn_is_one_clear_error():
         slowdown(table, workers=(4, 1))
     with pytest.raises(AmbiguousFigure, match="learning_rate: .* with 4 workers and slowdown 20"):
         slowdown(pd.concat([table, table.assign(learning_rate=0.1)]), workers=(4,))
+
+
+def test_whatever_nodes_are_like_there_are_words_for_it():
+    assert tuple(NODES) == NODE

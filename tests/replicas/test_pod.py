@@ -167,6 +167,12 @@ def test_it_says_how_busy_the_node_is(start):
     assert 0.5 < last.own - first.own <= last.busy - first.busy + 0.2
 
 
+def test_the_last_second_is_not_lost(start):
+    _, _, entries = start(["worker"], do={"worker": "time.sleep(0.4)"}).end()
+    samples = [entry for entry in entries if isinstance(entry, podlog.Sample)]
+    assert len(samples) >= 2 and samples[-1].t - samples[0].t >= 0.4
+
+
 @pytest.mark.parametrize(
     ("script", "code"),
     [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)],

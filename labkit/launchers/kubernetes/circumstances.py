@@ -104,25 +104,30 @@ class Node:
         return min((t for record in self.pods for t in record.clocks.values()), default=None)
 
     @property
-    def training(self) -> tuple[float, float] | None:
+    def said(self) -> tuple[float, float] | None:
         """When its workers trained, in its monotonic seconds; None if none has said so."""
         begins = [t for record in self.pods for t in record.begins]
         finishes = [t for record in self.pods for t in record.finishes]
         return (min(begins), min(finishes)) if begins and finishes else None
 
-    def measure_load(self, first: Node | None) -> None:
-        """Measure its load while its workers trained: ours, and all others'.
-
-        The clocks of a node's pods are the same, so that their samples can be added.
+    def training(self, first: Node | None) -> tuple[float, float] | None:
+        """Return when all workers trained, in its monotonic seconds; None if nobody knows.
 
         Parameters
         ----------
         first : Node or None
-            A node of which that time is known, for one whose workers say nothing.
+            One whose workers have said so, for one whose have not, or that has none.
         """
-        training = self.training
-        if training is None and first and None not in (first.zero, self.zero):
-            training = tuple(t + first.zero - self.zero for t in first.training)
+        if self.said is None and first and None not in (first.zero, self.zero):
+            begin, end = (t + first.zero - self.zero for t in first.said)
+            return begin, end
+        return self.said
+
+    def measure_load(self, training: tuple[float, float] | None) -> None:
+        """Measure its load while workers trained: ours, and all others'.
+
+        The clocks of a node's pods are the same, so that their samples can be added.
+        """
         samples = [np.array(record.samples) for record in self.pods]
         if training and all(len(sample) > 1 for sample in samples):
             ends = np.array(training)
@@ -146,9 +151,13 @@ def record(
     for each in records:
         each.begins = [t + limited for t in each.begins]
     nodes = _by_node(records)
-    first = next((node for node in nodes if node.training), None)
+    first = next((node for node in nodes if node.said), None)
+    use = {}
     for node in nodes:
-        node.measure_load(first)
+        training = node.training(first)
+        node.measure_load(training)
+        if training:
+            use |= {str(r.pod): r.use(training) for r in node.pods if len(r.samples) > 1}
     return {
         "launcher": "kubernetes",
         "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
@@ -164,12 +173,7 @@ def record(
         "image": submission.image,
         "clocks": {name: zero for r in records for name, zero in r.clocks.items()},
         "limited_s": round(limited, 3),
-        "use": {
-            str(r.pod): r.use(node.training)
-            for node in nodes
-            for r in node.pods
-            if node.training and len(r.samples) > 1
-        },
+        "use": use,
     }
 
 

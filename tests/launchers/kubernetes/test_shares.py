@@ -123,12 +123,22 @@ def log(index, limited, barrier=100.0, seconds=10):
     return [(stamp(t), entry) for t, entry in sorted(lines, key=lambda line: line[0])]
 
 
-def recorded(*limited):
-    """Return the record of a run whose pods were limited then."""
-    known = Inventory({"worker": 2})
-    known.update([item("worker", index, "Succeeded") for index in range(2)])
-    entries = {index: log(index, t) for index, t in enumerate(limited)}
-    logs = SimpleNamespace(of=lambda pod: SimpleNamespace(entries=lambda: entries[pod.index]))
+def recorded(*limited, server=()):
+    """Return the record of a run whose workers' pods were limited then, on one node.
+
+    What a dedicated `server` has printed, it has on another one.
+    """
+    pods = [item("worker", index, "Succeeded") for index in range(2)]
+    if server:
+        pods.append(item("server", 0, "Succeeded"))
+        pods[-1]["spec"]["nodeName"] = "another"
+    known = Inventory({"worker": 2, "server": len(pods) - 2})
+    known.update(pods)
+    entries = {("worker", index): log(index, t) for index, t in enumerate(limited)}
+    entries["server", 0] = server
+    logs = SimpleNamespace(
+        of=lambda pod: SimpleNamespace(entries=lambda: entries[pod.component, pod.index])
+    )
     submission = SimpleNamespace(trial=SLOW, submitted=0.0, image="i")
     return circumstances.record(submission, "cluster", known, logs)
 
@@ -144,6 +154,22 @@ def test_what_pods_used_while_all_were_limited():
     assert use["worker 0"] == use["worker 1"]
     assert use["worker 0"] == pytest.approx(
         {"seconds": 7.5, "throttled": 3.75, "sent": 7500, "received": 15_000}
+    )
+
+
+def test_a_server_on_a_node_of_its_own_has_used_something_too():
+    """By that node's own clock, which is 1,000 s ahead."""
+    ready = events.encode(Ready(seq=0, t=1091.0, role="server", index=0, cpu=0.0))[:-1].encode()
+    server = [
+        (stamp(1.0), podlog.Machine("another", "cpu", 2, 1, "system")),
+        (stamp(91.0), Output("server-0", OUT, ready)),
+        (stamp(99.0), Limited(1099.0, 0.16)),
+        *((stamp(t), Sample(1000.0 + t, t * 0.5, t * 0.25, 0.0, 100 * t, 700 * t))
+          for t in range(90, 120)),
+    ]  # fmt: skip
+    use = recorded(102.5, 99.0, server=server)["use"]
+    assert use["server 0"] == pytest.approx(
+        {"seconds": 7.5, "throttled": 0, "sent": 750, "received": 5250}
     )
 
 
