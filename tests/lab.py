@@ -54,11 +54,20 @@ class Lab:
 
     def _await(self, log):
         end = time.monotonic() + 90
-        while not (found := list(self.directory.glob("runtime/jpserver-*.json"))):
+        while not self._answers():
             assert self.process.poll() is None, log.read_text()
             assert time.monotonic() < end, "no server"
             time.sleep(0.2)
-        self.server = json.loads(found[0].read_text())
+
+    def _answers(self):
+        """Return whether it answers: it says where it is before it listens there."""
+        found = list(self.directory.glob("runtime/jpserver-*.json"))
+        try:
+            self.server = json.loads(found[0].read_text())
+            self.contents("")
+        except (IndexError, ValueError, OSError):
+            return False
+        return True
 
     def __exit__(self, *_):
         left = self._end()
