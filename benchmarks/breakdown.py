@@ -127,11 +127,11 @@ def main():
             continue
         row, share = found
         parts = {name: row[name] / row["step"] for name in PARTS}
-        ours = parts["computing"] + parts["sending"]
+        ours = sum(share for name, share in parts.items() if name != "waiting")
         apart.append(abs(ours - share))
         print(
             f"{framework:10} workers {workers} batch {batch_size:3}: step {row['step']:6.2f} ms, "
-            f"computing {ours:.1%} by labkit, {share:.1%} by perf; "
+            f"computing {ours:.1%} by labkit, {share:.1%} by perf; input {parts['input']:.2%}, "
             f"waiting {parts['waiting']:.1%}; sum {sum(parts.values()):.1%}"
         )
     if not apart:

@@ -85,6 +85,7 @@ def events(trial, role, index, boot=1000.0):
             steps=trial.total_steps,
             cpu=101.0,
             samples=trial.total_steps * trial.batch_size,
+            input=0.002 * trial.total_steps * (1 + index),
             peak_bytes=(200 + index) << 20,
         )
     else:

@@ -26,8 +26,9 @@ pytestmark = [
 
 TIMINGS = ["duration_s", "window_s", "paused_s", "batches_per_second", "samples_per_second",
            "imbalance", "variation", "epoch_s", "startup_s", "cpu_ms_per_step", "cpu_variation",
-           "server_cpu_ms_per_update", "peak_memory_mb", "inference_per_second", "overloaded",
-           "started", "load_before", "load_after", "other_cpu", "steal_cpu"]  # fmt: skip
+           "input_ms_per_step", "evaluation_ms_per_step", "server_cpu_ms_per_update",
+           "peak_memory_mb", "inference_per_second", "overloaded", "started", "load_before",
+           "load_after", "other_cpu", "steal_cpu"]  # fmt: skip
 
 EVENTS = 6
 """Events of a trial of one process: start, ready, barrier, step, eval and end."""

@@ -19,18 +19,28 @@ BUSY = 0.9
 BYTES = 4
 """Of a weight, or of its part in a gradient."""
 
-PARTS = ("computing", "sending", "waiting")
+PARTS = ("input", "computing", "sending", "waiting")
 """Of a step, in the order in which they are shown."""
+
+
+WORTH_SAYING = 0.01
+"""Of a step: from which share on it is said what input takes, or what evaluations add."""
+
+BESIDE = {
+    "input": "Bringing its batch into shape takes {} % of a step.",
+    "evaluating": "Evaluations, which are no part of a step, take another {} % of its time.",
+}
 
 
 def step_times(table: pd.DataFrame) -> pd.DataFrame:
     """Say how long a worker's step takes, and where its time goes.
 
     A step lasts the number of workers divided by their throughput. A worker's CPU time in it is
-    computing, and its part in pushing gradients and pulling weights. Only slow nodes, which were
-    calibrated, tell these two apart: elsewhere ``sending`` is part of ``computing``. The rest is
-    waiting: for servers, for messages, for others in lock step, or, oversubscribed, for a core.
-    Evaluations are in none of it: rates leave them out.
+    input, which is bringing a batch into shape, computing, and its part in pushing gradients and
+    pulling weights. Only slow nodes, which were calibrated, tell the latter two apart: elsewhere
+    ``sending`` is part of ``computing``, as input is in scripts and in runs of earlier versions.
+    The rest is waiting: for servers, for messages, for others in lock step, or, oversubscribed,
+    for a core. Evaluations are in none of it: rates leave them out.
 
     Parameters
     ----------
@@ -41,12 +51,13 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row per configuration that has a rate: its columns, then the means over its repeats:
-        ``step``, ``computing``, ``sending`` and ``waiting``, in milliseconds, of which the last
-        three add up to the first; ``serving``, the CPU seconds per second of all servers, and
+        ``step``, ``input``, ``computing``, ``sending`` and ``waiting``, in milliseconds, of which
+        the last four add up to the first; ``evaluating``, what evaluations add to a step of the
+        worker that evaluates; ``serving``, the CPU seconds per second of all servers, and
         ``busiest``, the share of these that one of several servers takes; ``megabytes``, which a
         worker sends to the servers in a step and fetches from them, at most (some frameworks send
-        no zeros); NaN where they did not say; ``sent`` and ``received``, the megabytes that were
-        measured to leave and to reach its pod in a step; and ``n``, the repeats.
+        no zeros); NaN where none of these was said; ``sent`` and ``received``, the megabytes that
+        were measured to leave and to reach its pod in a step; and ``n``, the repeats.
     """
     import pandas as pd
 
@@ -59,14 +70,18 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
 
     step = 1000 * rows["workers"] / rows["batches_per_second"]
     cpu = rows["cpu_ms_per_step"] / column("threads", 1.0).fillna(1.0)
+    read = column("input_ms_per_step", 0.0).fillna(0.0).clip(upper=cpu).clip(upper=step)
     core = column("compute_ms", float("nan"))
-    computing = (core * rows.apply(_slowdown, axis="columns")).fillna(cpu).clip(upper=step)
-    sending = (cpu - core).fillna(0.0).clip(lower=0.0, upper=step - computing)
+    computing = (core * rows.apply(_slowdown, axis="columns")).fillna(cpu - read)
+    computing = computing.clip(upper=step - read)
+    sending = (cpu - read - core).fillna(0.0).clip(lower=0.0, upper=step - read - computing)
     found = rows[by].assign(
         step=step,
+        input=read,
         computing=computing,
         sending=sending,
-        waiting=step - computing - sending,
+        waiting=step - read - computing - sending,
+        evaluating=column("evaluation_ms_per_step", float("nan")),
         serving=column("server_cpu_ms_per_update", float("nan"))
         * rows["batches_per_second"]
         / 1000,
@@ -76,7 +91,9 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
         received=column("received_mb_per_step", float("nan")),
     )
     groups = found.groupby(by, dropna=False, sort=True)
-    means = groups[["step", *PARTS, "serving", "busiest", "megabytes", "sent", "received"]].mean()
+    means = groups[
+        ["step", *PARTS, "evaluating", "serving", "busiest", "megabytes", "sent", "received"]
+    ].mean()
     return means.assign(n=groups.size()).reset_index()
 
 
@@ -103,8 +120,11 @@ def _megabytes(row: pd.Series) -> float:
 
 
 def explained(row: pd.Series) -> str:
-    """Say what holds up the workers of a row of `step_times`, and what they send, if known."""
+    """Say what holds up the workers of a row of `step_times`, and what is known beside it."""
     said = [f"{bottleneck(row)}."]
+    for part, words in BESIDE.items():
+        if (share := row[part] / row["step"]) >= WORTH_SAYING:
+            said.append(words.format(f"{100 * share:.0f}"))
     if np.isfinite(row["sent"]):
         said.append(
             f"A step sends {row['sent']:.3g} MB to other pods and receives {row['received']:.3g} "

@@ -23,9 +23,14 @@ from labkit.figures.selection import (
 from labkit.figures.words import describe, describe_missing, titled, why_missing
 from labkit.runs.selection import in_words
 
-COLOURS = dict(
-    zip(analysis.PARTS, sns.husl_palette(3, h=0.66, s=0.6, l=0.62), strict=True)
-) | {"waiting": (0.86, 0.86, 0.86)}  # fmt: skip
+HUES = sns.husl_palette(3, h=0.66, s=0.6, l=0.62)
+
+COLOURS = {
+    "input": HUES[2],
+    "computing": HUES[0],
+    "sending": HUES[1],
+    "waiting": (0.86, 0.86, 0.86),
+}
 
 TIME = "Where the time goes"
 
@@ -107,7 +112,10 @@ def breakdown(results: Any, *, panels: Columns = None, title: str | None = None)
         page.notes += ["Oversubscribed: more workers and servers than cores."] * shared
         page.why = why_missing(trials, trials[RATE].isna())
         if (rows["sending"] == 0).all():
-            page.notes.append("Computing is the worker's CPU time, with its part in sending.")
+            rest = "other " if (rows["input"] > 0).any() else ""
+            page.notes.append(
+                f"Computing is the worker's {rest}CPU time, with its part in sending."
+            )
         page.notes += [*describe_missing(trials, trials[RATE].isna(), [*values, "workers"])]
         page.notes += chosen.notes
     return page.figure

@@ -231,6 +231,9 @@ class End(Event):
         Of resident memory.
     steps, samples : int or None
         Of a worker, in all.
+    input : float or None
+        Seconds of CPU time, of a worker's ``cpu``, in which it brought batches into shape since
+        the barrier; None of a script.
     """
 
     kind: ClassVar[str] = "end"
@@ -238,6 +241,7 @@ class End(Event):
     peak_bytes: int
     steps: Optional[int] = None
     samples: Optional[int] = None
+    input: Optional[float] = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import platform
 import signal
 import socket
 import time
-from typing import List, Optional, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -28,6 +28,10 @@ METRICS = {
 """How a model is judged, by its ``METRIC``: from the mean loss and each target's hit."""
 
 
+Batch = Tuple[np.ndarray, np.ndarray]
+"""Inputs and labels."""
+
+
 class Diverged(ArithmeticError):
     """The loss is no longer a number.
 
@@ -44,6 +48,29 @@ class Diverged(ArithmeticError):
             f"the {loss} at step {steps} of worker {worker}: a smaller learning rate, fewer "
             "workers or clip_norm may help"
         )
+
+
+class Input:
+    """Hands out batches, and adds up the CPU time that bringing them into shape takes.
+
+    Attributes
+    ----------
+    seconds : float
+        Of this thread alone: a framework's threads compute and send meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def of(self, found: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield what another iterator does."""
+        while True:
+            before = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+            batch = next(found, None)
+            self.seconds += time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID) - before
+            if batch is None:
+                return
+            yield batch
 
 
 class Network(abc.ABC):
@@ -116,6 +143,7 @@ def work(args, writer, model, network, data):
 
     steps = 0
     losses, hits = [], []
+    taken = Input()
 
     def report():
         accuracy = 100 * float(np.mean(hits)) if model.METRIC == "accuracy" else None
@@ -131,9 +159,10 @@ def work(args, writer, model, network, data):
         return now
 
     for epoch in range(math.ceil(total / steps_per_epoch)):
-        for inputs, labels in batches(
+        shuffled = batches(
             data.train_inputs, data.train_labels, size, args.seed, args.index, epoch
-        ):
+        )
+        for inputs, labels in taken.of(shuffled):
             loss, hit = network.train(inputs, labels)
             steps += 1
             if not math.isfinite(loss):
@@ -153,7 +182,7 @@ def work(args, writer, model, network, data):
     network.close()
     if network.pace:
         writer.write(events.Computed, **network.pace.summary())
-    writer.end(steps=steps, samples=steps * size)
+    writer.end(steps=steps, samples=steps * size, input=round(taken.seconds, 6))
 
 
 def evaluate(args, writer, model, network, data, steps, since):

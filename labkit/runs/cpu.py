@@ -18,6 +18,11 @@ def training_cpu(events: Sequence[Event]) -> float:
     return sum(seconds for seconds, _ in _spent(events))
 
 
+def input_cpu(workers: Sequence[Sequence[Event]]) -> float:
+    """Return the CPU seconds in which all workers brought batches into shape; NaN if unknown."""
+    return sum(math.nan if end.input is None else end.input for *_, end in workers)
+
+
 def cpu_variation(workers: Sequence[Sequence[Event]]) -> float:
     """Return the coefficient of variation of the CPU time of a worker's steps.
 

@@ -89,9 +89,10 @@ class Side:
     def steps(self) -> pd.DataFrame:
         """Where the time of a step goes, in milliseconds, by the number of workers.
 
-        A ``step`` is the worker's ``own work`` (computing, pushing and pulling) and ``waiting``;
-        ``predicted`` is how long it was expected to take. ``batches/s`` is the throughput, and
-        ``1/D`` what the busiest server allows. ``why`` says what holds the workers up.
+        A ``step`` is the worker's ``own work`` (input, computing, pushing and pulling) and
+        ``waiting``; ``predicted`` is how long it was expected to take. ``batches/s`` is the
+        throughput, and ``1/D`` what the busiest server allows. ``why`` says what holds the
+        workers up.
         """
         rows = analysis.step_times(self.trials.table).set_index("workers")
         forecasts = self.predicted.forecasts if self.predicted else ()
@@ -99,7 +100,7 @@ class Side:
         return pd.DataFrame(
             {
                 "step": rows["step"],
-                "own work": rows["computing"] + rows["sending"],
+                "own work": rows["step"] - rows["waiting"],
                 "waiting": rows["waiting"],
                 "predicted": [expected.get(n, math.nan) for n in rows.index],
                 "batches/s": 1000 * rows.index / rows["step"],

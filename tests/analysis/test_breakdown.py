@@ -36,11 +36,22 @@ def slow(found, slowdown, spread=None, lock_step=False):
     )  # fmt: skip
 
 
+@given(SHARES, SHARES, st.floats(0, 2))
+def test_the_parts_add_up_to_the_step(busy, serving, reading):
+    """Even if what was measured takes longer than there is time."""
+    found = table(busy, serving)
+    read = reading * found["cpu_ms_per_step"]
+    for trials_ in (found.assign(input_ms_per_step=read),
+                    slow(found, 20.0).assign(input_ms_per_step=read)):  # fmt: skip
+        rows = step_times(trials_)
+        assert rows[list(PARTS)].to_numpy().min() >= 0
+        assert rows[list(PARTS)].sum(axis="columns").to_numpy() == pytest.approx(rows["step"])
+
+
 @given(SHARES, SHARES)
-def test_the_parts_add_up_to_the_step(busy, serving):
+def test_where_nobody_measured_input_all_work_is_computing(busy, serving):
     rows = step_times(table(busy, serving))
-    assert rows[list(PARTS)].to_numpy().min() >= 0
-    assert rows[list(PARTS)].sum(axis="columns").to_numpy() == pytest.approx(rows["step"])
+    assert (rows["input"] == 0).all() and rows["evaluating"].isna().all()
     assert (rows["computing"] / rows["step"]).to_numpy() == pytest.approx(min(busy, 1))
     assert rows["serving"].to_numpy() == pytest.approx(serving)
     assert (rows["n"] == 3).all() and (rows["sending"] == 0).all()
@@ -52,7 +63,18 @@ def test_slow_nodes_tell_sending_from_computing(spread, lock_step):
     found = slow(table(), 20.0, spread, lock_step)
     rows = step_times(found[found["workers"] > 1])
     shares = rows[list(PARTS)].div(rows["step"], axis="index")
-    assert shares.to_numpy() == pytest.approx(np.tile([0.5, 0.1, 0.4], (len(rows), 1)))
+    assert shares.to_numpy() == pytest.approx(np.tile([0, 0.5, 0.1, 0.4], (len(rows), 1)))
+
+
+def test_input_is_taken_out_of_the_workers_own_time():
+    found = table()
+    step = 1000 * found["workers"] / found["batches_per_second"]
+    rows = step_times(found.assign(input_ms_per_step=0.2 * step))
+    shares = rows[list(PARTS)].div(rows["step"], axis="index")
+    assert shares.to_numpy() == pytest.approx(np.tile([0.2, 0.6, 0, 0.2], (len(rows), 1)))
+    rows = step_times(slow(found, 20.0).assign(input_ms_per_step=0.04 * step))
+    shares = rows[list(PARTS)].div(rows["step"], axis="index")
+    assert shares.to_numpy() == pytest.approx(np.tile([0.04, 0.5, 0.06, 0.4], (len(rows), 1)))
 
 
 def test_a_single_worker_is_as_slow_as_the_first():
@@ -104,6 +126,18 @@ def test_what_was_measured_to_be_sent_comes_before_what_is_known_of_weights():
     said = explained(rows.iloc[0])
     assert "sends 1.72 MB to other pods and receives 1.81 MB, as measured." in said
     assert "up to" not in said
+
+
+def test_input_and_evaluations_are_said_where_they_are_worth_it():
+    found = table()
+    step = 1000 * found["workers"] / found["batches_per_second"]
+    much = found.assign(input_ms_per_step=0.07 * step, evaluation_ms_per_step=0.5 * step)
+    said = explained(step_times(much).iloc[0])
+    assert "Bringing its batch into shape takes 7 % of a step." in said
+    assert "Evaluations, which are no part of a step, take another 50 % of its time." in said
+    little = found.assign(input_ms_per_step=0.001 * step, evaluation_ms_per_step=0.0)
+    row = step_times(little).iloc[0]
+    assert explained(row) == f"{bottleneck(row)}."
 
 
 def test_what_nobody_knows_to_be_sent_is_not_said():

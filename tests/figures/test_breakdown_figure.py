@@ -33,6 +33,16 @@ def test_bars_are_shares_of_a_step():
     assert "5 workers: 30 % of a step is waiting" in note(figure)
 
 
+def test_input_has_a_part_of_its_own_where_it_was_measured():
+    found = table(frameworks=("mxnet",))
+    found["input_ms_per_step"] = 0.2 * 1000 * found["workers"] / found["batches_per_second"]
+    figure = breakdown(found)
+    heights = [bars[0].get_height() for bars in figure.axes[0].containers]
+    assert heights == pytest.approx([20, 50, 30])
+    assert labels(figure) == ["input", "computing", "waiting"]
+    assert "Computing is the worker's other CPU time, with its part" in note(figure)
+
+
 def test_each_configuration_has_a_panel():
     figure = breakdown(table(batch_sizes=(128, 512)))
     assert [axes.get_title("left") for axes in figure.axes] == [

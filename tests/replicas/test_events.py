@@ -33,7 +33,8 @@ FIELDS = {
     events.Evaluation: {"steps": count, "metric": st.text(), "loss": number, "samples": count,
                         "value": number | st.just(float("inf")), "seconds": share,
                         "pause": share},
-    events.End: {"peak_bytes": count, "steps": st.none() | count, "samples": st.none() | count},
+    events.End: {"peak_bytes": count, "steps": st.none() | count, "samples": st.none() | count,
+                 "input": st.none() | number},
 }  # fmt: skip
 
 

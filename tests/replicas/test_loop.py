@@ -143,15 +143,40 @@ def test_evaluation_counts_each_sample_once(work):
     assert part.samples == 100
 
 
-def test_inference_is_timed_alone(work, monkeypatch):
-    """Not with the copy of the weights before it, nor with what its first time has to build."""
+@pytest.fixture
+def now(monkeypatch):
+    """Return the time, in a list: it passes only where it is changed."""
     now = [100.0]
     clock = types.SimpleNamespace(
-        monotonic=lambda: now[0], process_time=time.process_time, sleep=lambda seconds: None
-    )
+        monotonic=lambda: now[0], process_time=time.process_time, sleep=lambda seconds: None,
+        clock_gettime=lambda which: now[0],
+        CLOCK_THREAD_CPUTIME_ID=time.CLOCK_THREAD_CPUTIME_ID,
+    )  # fmt: skip
     for module in (loop, events):
         monkeypatch.setattr(module, "time", clock)
+    return now
 
+
+def test_input_is_timed_alone(work, now, monkeypatch):
+    """Neither with training nor with what comes before the barrier."""
+
+    def slow(*args):
+        for batch in batches(*args):
+            now[0] += 3
+            yield batch
+
+    class Slow(Network):
+        def train(self, inputs, labels):
+            now[0] += 50
+            return super().train(inputs, labels)
+
+    batches = loop.batches
+    monkeypatch.setattr(loop, "batches", slow)
+    assert work(Slow(), steps=5)[0][-1].input == pytest.approx(5 * 3)
+
+
+def test_inference_is_timed_alone(work, now):
+    """Not with the copy of the weights before it, nor with what its first time has to build."""
     class Slow(Network):
         def snapshot(self):
             now[0] += 7

@@ -76,6 +76,8 @@ def test_a_row_worked_out_by_hand(store):
     assert row.variation == pytest.approx(0, abs=1e-9)
     assert row.startup_s == 1.5
     assert row.cpu_ms_per_step == pytest.approx(1000 * 0.5 * (10 + 20) / 200)  # no evaluation
+    assert row.input_ms_per_step == pytest.approx((2 + 4) / 2)
+    assert row.evaluation_ms_per_step == pytest.approx(1000 * 1.0 / 100)  # worker 0's steps
     assert row.cpu_variation == pytest.approx(0, abs=1e-9)  # all steps take worker 0 as long
     # Each of the two servers takes 6 s for 103 steps of each worker, three of them warming up.
     assert row.server_cpu_ms_per_update == pytest.approx(1000 * 2 * 6 / 206)
