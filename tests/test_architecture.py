@@ -158,6 +158,16 @@ def test_replicas_need_numpy_and_their_framework_only():
         assert not needed, f"{name(path)} imports {', '.join(needed)}"
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_trainer_sums_its_code_when_it_is_imported(framework):
+    """Later its file may be another than what runs in a process that has been kept."""
+    tree = ast.parse(FRAMEWORKS[framework].trainer.read_text())
+    sums = [node for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "checksum"]  # fmt: skip
+    at_import = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    assert len(sums) == 1 and sums[0] in at_import
+
+
 def test_replicas_keep_to_what_python_3_6_has():
     """Neither newer syntax nor newer members of the standard library."""
     vermin = [sys.executable, "-c", "import vermin; vermin.main()", "--no-tips"]

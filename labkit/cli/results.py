@@ -22,7 +22,7 @@ from labkit.errors import LabkitError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labkit.runs import Results, Store
+    from labkit.runs import Results, Run
 
 TABLES = ("trials", "steps", "evals")
 MOST_NAMES = 2
@@ -164,20 +164,20 @@ class Source:
     def _results(self) -> Results:
         from labkit.runs import Store
 
-        store = Store(launcher=self._launcher)
-        if others := other_versions(store):
+        results = Store(launcher=self._launcher).results()
+        if others := other_versions(results):
             echo(f"labkit: {others}", err=True)
-        return store.results()
+        return results
 
 
-def other_versions(store: Store) -> str:
+def other_versions(results: Results) -> str:
     """Return in one line which runs are of another version, or damaged, and why; or nothing."""
     reasons: dict[str, list[str]] = {}
-    for run in store.runs():
+    for run in results.runs:
         if not run.current:
             why = "shown, though the trainer or the data has changed since"
             reasons.setdefault(why, []).append(run.directory.name)
-    for directory, why in store.unreadable().items():
+    for directory, why in results.left_out.items():
         reasons.setdefault(f"not shown, as {' '.join(why.split())}", []).append(directory.name)
     if not reasons:
         return ""
@@ -206,7 +206,12 @@ def tensorboard(port: int) -> None:
     from labkit.runs.tensorboard import export
     from labkit.settings import outputs
 
-    runs = [*Store().runs(), *Store(launcher="kubernetes").runs()]
+    runs: list[Run] = []
+    for launcher in ("local", "kubernetes"):
+        kept = Store(launcher=launcher).results()
+        if others := other_versions(kept):
+            echo(f"labkit: {others}", err=True)
+        runs += kept.runs
     if not runs:
         raise LabkitError(f"no runs in {Store().root} yet")
     directory = outputs() / "tensorboard"

@@ -49,6 +49,21 @@ def check(run: Run) -> None:
         raise RunError(str(error)) from None
 
 
+def check_events(run: Run) -> None:
+    """Make sure that all events of a finished run can still be read.
+
+    Raises
+    ------
+    RunError
+        Naming the replica and the line.
+    """
+    if run.finished:
+        _ = run.workers
+        for role, count in run.trial.replicas.items():
+            for index in range(0 if role == "worker" else count):
+                run.events(role, index)
+
+
 CHANGED = "; it was changed after this was asked for: ask again, and it is measured as it is now"
 
 Findings = Iterator[tuple[str, Any, Any]]

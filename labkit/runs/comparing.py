@@ -184,10 +184,11 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
             "throughput, a folder of outputs, or reference"
         )
     store = Store(path / "runs" if (path / "runs").is_dir() else path, launcher)
-    unread = len(store.unreadable())
+    results = store.results()
+    unread = len(results.left_out)
     runs = "kept run is" if unread == 1 else "kept runs are"
     note = f"{path}: {unread} {runs} of another version of labkit, or damaged, and cannot be read."
-    return store.results().table, (note,) * bool(unread)
+    return results.table, (note,) * bool(unread)
 
 
 def _read_json(path: Path) -> pd.DataFrame:

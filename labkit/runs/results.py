@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from labkit.runs import tables
@@ -20,6 +22,9 @@ SHOWN = (
 """What a short table says of each trial, beside the fields in which trials differ."""
 
 
+NOTHING: Mapping[Path, str] = MappingProxyType({})
+
+
 class Results:
     """Some runs, and the tables made from them.
 
@@ -28,14 +33,19 @@ class Results:
     runs : iterable of Run
     note : str
         What is to be said of them in a line.
+    left_out : mapping of Path to str
+        The directories of runs that cannot be read, each with why.
 
     Attributes
     ----------
     runs : sequence of Run
     """
 
-    def __init__(self, runs: Iterable[Run], note: str = "") -> None:
+    def __init__(
+        self, runs: Iterable[Run], note: str = "", left_out: Mapping[Path, str] = NOTHING
+    ) -> None:
         self.runs: Sequence[Run] = tuple(runs)
+        self.left_out = left_out
         self.note = note or _count(len(self.runs), "run")
 
     @cached_property

@@ -32,7 +32,7 @@ from typing import IO, Any
 
 from labkit import settings
 from labkit.errors import LabkitError
-from labkit.runs.check import check
+from labkit.runs.check import check, check_events
 from labkit.runs.circumstances import circumstances, difference, digest
 from labkit.runs.results import Results
 from labkit.runs.run import Run, RunError
@@ -98,32 +98,33 @@ class Store:
         return _read(self.root / ".failed" / self.name(trial))
 
     def results(self, trials: Iterable[Trial] | None = None) -> Results:
-        """Return all runs that can be read, or the last run of each of some trials."""
+        """Return all runs that are whole, or the last run of each of some trials.
+
+        Of the former, ``left_out`` says which are not, and why.
+        """
         if trials is None:
-            return Results(self.runs())
+            left_out: dict[Path, str] = {}
+            return Results(_whole(self._readable(left_out), left_out), left_out=left_out)
         found = (self.find(trial) or self.failure(trial) for trial in trials)
         return Results(run for run in found if run)
 
     def runs(self) -> Iterator[Run]:
         """Yield all runs that have finished or diverged, in the order of their names.
 
-        Those that `unreadable` names are left out.
+        Those of which nobody can tell what was run are left out; events are not looked at.
         """
-        for directory in _directories(self.root):
-            with contextlib.suppress(TrialError, RunError):
-                run = _read(directory)
-                if run and run.launcher == self.launcher:
-                    yield run
+        return self._readable({})
 
-    def unreadable(self) -> dict[Path, str]:
-        """Return the runs that cannot be read, each with why: of another version, or damaged."""
-        found = {}
+    def _readable(self, left_out: dict[Path, str]) -> Iterator[Run]:
+        """Yield all runs; note those that are of another version, or damaged, each with why."""
         for directory in _directories(self.root):
             try:
-                _read(directory)
+                run = _read(directory)
             except (TrialError, RunError) as error:
-                found[directory] = str(error)
-        return found
+                left_out[directory] = str(error)
+                continue
+            if run and run.launcher == self.launcher:
+                yield run
 
     @contextlib.contextmanager
     def claim(self, trial: Trial, on_wait: Callable[[], object] = lambda: None) -> Iterator[Path]:
@@ -191,6 +192,17 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r}, {self.launcher!r})"
+
+
+def _whole(runs: Iterable[Run], left_out: dict[Path, str]) -> Iterator[Run]:
+    """Yield the runs of which all events can be read, too."""
+    for run in runs:
+        try:
+            check_events(run)
+        except RunError as error:
+            left_out[run.directory] = f"it is damaged: {error}"
+        else:
+            yield run
 
 
 def _directories(root: Path) -> list[Path]:

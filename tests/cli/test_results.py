@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from labkit import datasets
-from labkit.runs import Store
+from labkit.runs import RunError, Store
 
 pytestmark = pytest.mark.unit
 
@@ -84,14 +84,27 @@ def test_a_damaged_run_hides_no_other(labkit, store, name, content):
     assert "damaged" in line and damaged.directory.name in line
 
 
-def test_events_that_are_cut_off_say_where_and_what_to_do(labkit, store):
-    run = made_runs.add(store, made_runs.trial())
+@pytest.mark.parametrize("log", ["worker-0.log", "server-1.log"])
+def test_events_that_are_cut_off_hide_no_other_run(labkit, store, log):
+    whole, damaged = (made_runs.add(store, made_runs.trial(seed=seed)) for seed in (1, 2))
+    path = damaged.directory / log
+    path.write_text(path.read_text()[:-50])
+    for table in ("trials", "steps", "evals"):
+        shown = labkit("results", "--format=csv", f"--table={table}")
+        assert set(frame(shown)["trial"]) == {whole.directory.name}
+        (line,) = shown.stderr.splitlines()
+        who = log.removesuffix(".log").replace("-", " ")
+        assert "damaged" in line and damaged.directory.name in line and who in line
+
+
+def test_a_sweep_whose_kept_run_is_damaged_says_which_and_what_to_do(store):
+    trial = made_runs.trial()
+    run = made_runs.add(store, trial)
     log = run.directory / "worker-0.log"
     log.write_text(log.read_text()[:-50])
-    shown = labkit("results")
-    assert shown.exit_code == 1
-    said = " ".join(shown.stderr.split())
-    assert run.directory.name in said and "worker 0" in said and "labkit clean --failed" in said
+    with pytest.raises(RunError, match=r"worker 0: .*labkit clean --failed") as found:
+        _ = store.results([trial]).table
+    assert run.directory.name in str(found.value)
 
 
 def test_many_runs_of_other_versions_are_counted_not_listed(labkit, store):

@@ -1,7 +1,12 @@
 """What makes a run invalid."""
 
+import tempfile
+from pathlib import Path
+
 import made_runs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labkit.runs import Run, RunError
 from labkit.runs.check import check
@@ -131,6 +136,52 @@ def test_labkits_own_trainers_meet_even_if_there_is_nobody_else(tmp_path):
 
     with pytest.raises(RunError, match="worker 0 did not pass the barrier"):
         checked(trial, tmp_path, change)
+
+
+def mutated(lines, data):
+    """Return a replica's lines with one fault: a line, or bytes, lost, doubled or changed."""
+    place = data.draw(st.integers(0, len(lines) - 1))
+    line = lines[place]
+    cut = data.draw(st.integers(0, len(line) - 2))
+    end = data.draw(st.integers(cut + 1, len(line) - 1))
+    changed = data.draw(st.sampled_from([
+        [], [line, line], [line[:cut]], [line[:cut] + "\n"], [line[:cut] + line[end:]],
+        [line[:cut] + line[cut:end] * 2 + line[end:]],
+        [line[:cut] + chr(data.draw(st.integers(32, 126))) + line[cut + 1 :]],
+        [line[: cut + 1] + lines[place - 1] + line[cut + 1 :]],
+    ]))  # fmt: skip
+    return [*lines[:place], *changed, *lines[place + 1 :]]
+
+
+KNOWN = {"seq", "role", "index", "kind", "trial", "code", "model", "data", "steps", "samples",
+         "metric"}  # fmt: skip
+"""Fields that a trial, or an event's place in its sequence, leaves no choice of."""
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_a_spoilt_log_is_refused_or_says_what_it_said(data):
+    """Whatever happens to a log: what the trial knows of it is as it was, or it is an error."""
+    trial = made_runs.trial()
+    role = data.draw(st.sampled_from(sorted(trial.replicas)))
+
+    fields = KNOWN if role == "worker" else KNOWN - {"model", "data"}  # the others read neither
+
+    def known(events):
+        return [{k: v for k, v in event.as_dict().items() if k in fields} for event in events]
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory)
+        made_runs.write(trial, path)
+        due = known(Run(trial, path, made_runs.RECORD).events(role, 0))
+        log = path / f"{role}-0.log"
+        log.write_text("".join(mutated(log.read_text().splitlines(keepends=True), data)))
+        run = Run(trial, path, made_runs.RECORD)
+        try:
+            check(run)
+        except RunError:
+            return
+        assert known(run.events(role, 0)) == due
 
 
 def test_no_evaluation_is_due_where_none_was_asked_for(tmp_path):

@@ -199,9 +199,10 @@ def test_runs_of_a_labkit_that_knew_other_fields(store):
     content = json.loads(old.read_text())
     content["values"]["colour"] = "red"
     old.write_text(json.dumps(content))
-    assert store.results().table.seed.tolist() == [1]
-    assert list(store.unreadable()) == [old.parent]
-    assert "colour: no such field" in store.unreadable()[old.parent]
+    results = store.results()
+    assert results.table.seed.tolist() == [1]
+    assert list(results.left_out) == [old.parent]
+    assert "colour: no such field" in results.left_out[old.parent]
 
 
 def test_a_run_of_a_model_that_is_no_longer_there(store, monkeypatch):
@@ -209,7 +210,7 @@ def test_a_run_of_a_model_that_is_no_longer_there(store, monkeypatch):
         patch.setitem(MODELS, "extra", MODELS["lenet5"])
         directory = made_runs.add(store, made_runs.trial(model="extra")).directory
     assert list(store.runs()) == []
-    assert "model: 'extra'" in store.unreadable()[directory]
+    assert "model: 'extra'" in store.results().left_out[directory]
 
 
 def test_a_models_file_from_elsewhere_is_kept_with_its_run(store, tmp_path, monkeypatch):

@@ -6,9 +6,10 @@ import made_runs
 import pandas as pd
 import pytest
 
-from labkit.analysis import MetricError
+from labkit.analysis import MetricError, summarise
 from labkit.runs.run import Run
-from labkit.runs.tables import modernise
+from labkit.runs.tables import modernise, published
+from labkit.trials.models import MODELS
 
 pytestmark = pytest.mark.unit
 
@@ -91,6 +92,15 @@ def test_a_row_worked_out_by_hand(store):
     assert row.versions == "mxnet 1.0, python 3.11.0"
     assert (row.load_before, row.load_after, row.other_cpu) == (0.25, 1.75, 0.125)
     assert not row.oversubscribed
+
+
+def test_published_throughputs_are_known_to_a_few_percent():
+    """Those of the thesis's figures, which are repeated at least three times."""
+    found = summarise(published(), "batches_per_second")
+    repeated = found[(found["n"] >= 3) & found["model"].isin(MODELS)]
+    assert len(repeated) >= 20
+    half_widths = (repeated["high"] - repeated["low"]) / 2 / repeated["mean"]
+    assert half_widths.max() <= 0.15
 
 
 def test_a_row_of_text(store):

@@ -106,6 +106,15 @@ def test_trials_of_other_settings_are_not_mixed_in(everything):
         draw("6.1a", trials(frameworks=("mxnet",)))
 
 
+def test_what_is_left_out_of_a_figure_is_named():
+    table = trials(workers=(1, 2), batch_sizes=(256, 512), repeats=1)
+    large = (table["framework"] == "mxnet") & (table["batch_size"] == 512)
+    notes = shown("6.4b", table[~(large & (table["workers"] == 1))]).notes
+    said = "Left out: MXNet, batch 512, which was run with workers 2 only."
+    assert [note for note in notes if note.startswith("Left out")] == [said]
+    assert not any(note.startswith("Left out") for note in shown("6.4b", table).notes)
+
+
 def test_a_rate_may_come_from_trials_with_an_evaluation():
     evaluated = trials(batch_sizes=(128,)).assign(eval_samples=None)
     assert len(as_in_the_thesis("6.6", evaluated)) == len(evaluated)

@@ -1,7 +1,6 @@
 """What a trial's run does with what a cluster tells it, with a cluster that is made up."""
 
 import contextlib
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -67,6 +66,7 @@ class Cluster:
     address = "https://cluster"
     events = ()
     refusal = None
+    took = 10.0
 
     def __init__(self, clock, *polls):
         self.clock = clock
@@ -79,7 +79,7 @@ class Cluster:
         if kind != "Pod":
             return [{"metadata": {"name": "t-worker", "uid": "1"}, "status": {}}]
         self.now = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
-        self.clock.now += 10.0
+        self.clock.now += self.took
         return [made(index, phase) for index, phase in self.now.items()]
 
     @contextlib.contextmanager
@@ -112,17 +112,28 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(attempt, "POLL_INTERVAL", 0.001)
     monkeypatch.setattr(attempt, "CREATION_TIME", 1e9)
 
-    def run(*polls, deadline=60.0, refusal=None, events=(), on_event=lambda event: None):
+    def run(*polls, deadline=60.0, refusal=None, events=(), on_event=lambda event: None,
+            took=10.0, waits=None):  # fmt: skip
         clock = Clock()
+        stopped = SimpleNamespace(wait=(waits if waits is not None else []).append)
         for module in (attempt, room, logs, waiting):
             monkeypatch.setattr(module, "time", clock)
         submission = Submission(TRIAL, clock.time(), deadline, {"worker": {"image": "i"}}, 3)
         monkeypatch.setattr(Submission, "job_of", lambda *_: "t-worker")
         cluster = Cluster(clock, *polls)
-        cluster.refusal, cluster.events = refusal, events
-        return Attempt(cluster, submission, tmp_path, on_event, threading.Event()).wait()
+        cluster.refusal, cluster.events, cluster.took = refusal, events, took
+        return Attempt(cluster, submission, tmp_path, on_event, stopped).wait()
 
     return run
+
+
+def test_many_pods_are_polled_less_often(run, monkeypatch):
+    """Two pods at 0.4 a second: a poll in five seconds, each of all pods at once."""
+    monkeypatch.setattr(attempt, "POLL_RATE", 0.4)
+    waits = []
+    running = {0: "Running", 1: "Running"}
+    run(running, running, {0: "Succeeded", 1: "Succeeded"}, took=0.0, waits=waits)
+    assert waits == [pytest.approx(5.0)] * 2
 
 
 def test_a_log_is_read_whole_before_its_node_may_go(run, tmp_path):

@@ -55,6 +55,14 @@ def test_a_policy_of_the_cluster(said, api_server, tmp_path):
     assert said in str(caught.value) and "rbac" not in str(caught.value)
 
 
+def test_a_list_of_trials_asks_for_no_pods(api_server, tmp_path):
+    """A trial may have a thousand of them, and two Jobs say how far they are."""
+    submit(Cluster(Settings()), trial(), 60.0, Owner.here(tmp_path), print, None)
+    api_server.requests.clear()
+    assert CliRunner().invoke(main, ["ps"]).exit_code == 0
+    assert [kind for _, kind, *_ in api_server.requests if kind != "namespaces"] == ["jobs"]
+
+
 def test_logs_are_followed_from_before_the_pods_start(api_server, tmp_path, monkeypatch):
     made = submit(Cluster(Settings()), trial(), 60.0, Owner.here(tmp_path), print, None)
     looks = []
@@ -68,7 +76,9 @@ def test_logs_are_followed_from_before_the_pods_start(api_server, tmp_path, monk
         api_server.logs[name] = b"2020-02-20T20:20:20Z worker-0| hello\n"
 
     monkeypatch.setattr(status.time, "sleep", start)
+    monkeypatch.setattr(status, "POLL_RATE", 0.1)
     done = CliRunner().invoke(main, ["logs", made.name, "--follow"])
-    assert done.exit_code == 0 and looks
+    assert done.exit_code == 0
+    assert looks == [20.0]  # for two pods at a tenth of a pod a second
     assert f"waits for the pods of {made.name}: 0 of 2 have started" in done.output
     assert "worker-0| hello" in done.output

@@ -56,6 +56,15 @@ def slow(api_server):
     return SimpleNamespace(update=update, pods=pods, server=api_server)
 
 
+def test_what_a_node_needs_cores_for():
+    """A scheduler sleeps; a server beside its worker has no pod of its own."""
+    names = ("scheduler", "worker", "worker", "server")
+    pods = [SimpleNamespace(pod=SimpleNamespace(component=name)) for name in names]
+    node = circumstances.Node("node", pods)
+    assert node.cores_needed(made_runs.trial()) == 3
+    assert node.cores_needed(made_runs.trial(threads=4)) == 2 * 4 + 1
+
+
 def test_each_worker_is_limited_when_it_is_ready_and_then_all_others(slow):
     assert slow.update() == {"scheduler 0": 1, "worker 0": 1, "worker 1": 1}
     assert slow.update(1) == {"scheduler 0": 1, "worker 0": 1, "worker 1": "160m"}

@@ -7,6 +7,7 @@ import sys
 import time
 
 import made_runs
+import psutil
 import pytest
 from made_trainer import failing, launch, single
 
@@ -22,6 +23,27 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("no_process_is_left")
 
 HANG = 30
 """Seconds in which a trial has ended whose replicas would sleep for 60, on any machine."""
+
+
+def test_a_fork_server_that_dies_after_the_trial_has_ended(importing, directory, monkeypatch):
+    """What has been measured is not thrown away because nothing is left to clean up."""
+    importing("")
+    before = set(psutil.Process().children())
+    run = attempt.Attempt.run
+
+    def then_kill(self, *given):
+        record = run(self, *given)
+        servers = set(psutil.Process().children()) - before
+        assert servers
+        for server in servers:
+            server.kill()
+        psutil.wait_procs(servers, 10)
+        return record
+
+    monkeypatch.setattr(attempt.Attempt, "run", then_kill)
+    trial = single()
+    _, record = launch(trial, directory)
+    check(Run(trial, directory, record | {"status": "finished"}))
 
 
 # --- ends -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from processes import cannot
 from saboteur import FEW, FIRST, LAST, LIMIT, Saboteur, nothing_is_left, sabotage, trial
@@ -68,6 +69,19 @@ def test_stopped(store):
     error = sabotage(trial("mxnet"), saboteur, store, deadline=9)
     assert "did not finish within its deadline of 9 s. Still running: scheduler-0 " in error
     assert f"{FIRST} while training" in error
+
+
+def test_mxnet_listens_on_loopback_alone(store):
+    found = set()
+
+    def look(pids):
+        for pid in pids.values():
+            sockets = psutil.Process(pid).net_connections("tcp")
+            found.update(s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN)
+        os.kill(pids[FIRST], signal.SIGKILL)
+
+    sabotage(trial("mxnet"), Saboteur((FIRST, Step), look), store)
+    assert found == {"127.0.0.1"}
 
 
 def test_told_to_leave(store):
