@@ -1,10 +1,13 @@
 """``labkit tensorboard`` as its user has it: it starts, shows curves, and ends with Ctrl-C."""
 
+import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import made_runs
@@ -19,7 +22,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def board(tmp_path):
-    """Return TensorBoard over two runs, and its address."""
+    """Return TensorBoard over two runs of two workers, its address and what it prints."""
     store = Store(tmp_path / "outputs" / "runs")
     for seed in (1, 2):
         made_runs.add(store, made_runs.trial(seed=seed))
@@ -37,8 +40,13 @@ def board(tmp_path):
 
     try:
         eventually(address)
-        yield process, address()[0], log
+        found = address()[0]
+        eventually(lambda: len(json.load(urllib.request.urlopen(f"{found}data/runs"))) == 4)
+        yield process, found, log
     finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
         process.kill()
         process.wait()
 

@@ -24,11 +24,12 @@ PARTS = ("input", "computing", "sending", "waiting")
 
 
 WORTH_SAYING = 0.01
-"""Of a step: from which share on it is said what input takes, or what evaluations add."""
+"""The share of a step from which on input and evaluations are mentioned."""
 
 BESIDE = {
-    "input": "Bringing its batch into shape takes {} % of a step.",
-    "evaluating": "Evaluations, which are no part of a step, take another {} % of its time.",
+    "input": "Preparing its batch takes {} % of a step.",
+    "evaluating": "Evaluations are no part of a step; they cost the worker that evaluates another "
+    "{} % of one, averaged over its steps.",
 }
 
 
@@ -36,8 +37,8 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     """Say how long a worker's step takes, and where its time goes.
 
     A step lasts the number of workers divided by their throughput. A worker's CPU time in it is
-    input, which is bringing a batch into shape, computing, and its part in pushing gradients and
-    pulling weights. Only slow nodes, which were calibrated, tell the latter two apart: elsewhere
+    input, which is preparing a batch, computing, and its part in pushing gradients and pulling
+    weights. Only slow nodes, which were calibrated, tell the latter two apart: elsewhere
     ``sending`` is part of ``computing``, as input is in scripts and in runs of earlier versions.
     The rest is waiting: for servers, for messages, for others in lock step, or, oversubscribed,
     for a core. Evaluations are in none of it: rates leave them out.
@@ -52,12 +53,13 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row per configuration that has a rate: its columns, then the means over its repeats:
         ``step``, ``input``, ``computing``, ``sending`` and ``waiting``, in milliseconds, of which
-        the last four add up to the first; ``evaluating``, what evaluations add to a step of the
-        worker that evaluates; ``serving``, the CPU seconds per second of all servers, and
-        ``busiest``, the share of these that one of several servers takes; ``megabytes``, which a
-        worker sends to the servers in a step and fetches from them, at most (some frameworks send
-        no zeros); NaN where none of these was said; ``sent`` and ``received``, the megabytes that
-        were measured to leave and to reach its pod in a step; and ``n``, the repeats.
+        the last four add up to the first, ``input`` being NaN where nobody measured it;
+        ``evaluating``, what evaluations add to a step of the worker that evaluates; ``serving``,
+        the CPU seconds per second of all servers, and ``busiest``, the share of these that one of
+        several servers takes; ``megabytes``, which a worker sends to the servers in a step and
+        fetches from them, at most (some frameworks send no zeros); ``sent`` and ``received``, the
+        megabytes that were measured to leave and to reach its pod in a step, all of these NaN
+        where they are not known; and ``n``, the repeats.
     """
     import pandas as pd
 
@@ -69,15 +71,17 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
         return rows[name].astype(float) if name in rows else pd.Series(default, rows.index)
 
     step = 1000 * rows["workers"] / rows["batches_per_second"]
-    cpu = rows["cpu_ms_per_step"] / column("threads", 1.0).fillna(1.0)
-    read = column("input_ms_per_step", 0.0).fillna(0.0).clip(upper=cpu).clip(upper=step)
+    # One thread prepares batches; as many as a trial has compute.
+    known = column("input_ms_per_step", float("nan"))
+    known = known.clip(upper=rows["cpu_ms_per_step"]).clip(upper=step)
+    read = known.fillna(0.0)
+    cpu = (rows["cpu_ms_per_step"] - read) / column("threads", 1.0).fillna(1.0)
     core = column("compute_ms", float("nan"))
-    computing = (core * rows.apply(_slowdown, axis="columns")).fillna(cpu - read)
-    computing = computing.clip(upper=step - read)
-    sending = (cpu - read - core).fillna(0.0).clip(lower=0.0, upper=step - read - computing)
+    computing = (core * rows.apply(_slowdown, axis="columns")).fillna(cpu).clip(upper=step - read)
+    sending = (cpu - core).fillna(0.0).clip(lower=0.0, upper=step - read - computing)
     found = rows[by].assign(
         step=step,
-        input=read,
+        input=known,
         computing=computing,
         sending=sending,
         waiting=step - read - computing - sending,

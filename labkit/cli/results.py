@@ -22,7 +22,7 @@ from labkit.errors import LabkitError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labkit.runs import Results, Run
+    from labkit.runs import Results
 
 TABLES = ("trials", "steps", "evals")
 MOST_NAMES = 2
@@ -184,7 +184,9 @@ def other_versions(results: Results) -> str:
     count = sum(map(len, reasons.values()))
     kinds = (f"{len(names)} {why} ({_some(names)})" for why, names in reasons.items())
     runs = "1 run is" if count == 1 else f"{count} runs are"
-    return f"{runs} of another version of labkit, or damaged: {'; '.join(kinds)}"
+    said = f"{runs} of another version of labkit, or damaged: {'; '.join(kinds)}"
+    hint = "; labkit clean --failed removes damaged ones"
+    return said + hint * any("damaged" in why for why in reasons)
 
 
 def _some(names: list[str]) -> str:
@@ -206,16 +208,14 @@ def tensorboard(port: int) -> None:
     from labkit.runs.tensorboard import export
     from labkit.settings import outputs
 
-    runs: list[Run] = []
-    for launcher in ("local", "kubernetes"):
-        kept = Store(launcher=launcher).results()
-        if others := other_versions(kept):
-            echo(f"labkit: {others}", err=True)
-        runs += kept.runs
+    runs = [*Store().runs(), *Store(launcher="kubernetes").runs()]
     if not runs:
         raise LabkitError(f"no runs in {Store().root} yet")
     directory = outputs() / "tensorboard"
-    export(runs, directory)
+    if damaged := export(runs, directory):
+        names = _some([run.directory.name for run in damaged])
+        echo(f"labkit: not shown, as damaged ({names}); labkit clean --failed removes them",
+             err=True)  # fmt: skip
     # It says itself at which address it listens.
     command = [sys.executable, "-c", TENSORBOARD, "--logdir", str(directory)]
     os.execv(sys.executable, [*command, "--port", str(port)])

@@ -35,23 +35,27 @@ class Evidence:
         Where it comes from.
     table, steps : DataFrame
         One row per trial, and one per report of a worker.
+    left_out : int
+        Runs that could not be read.
     """
 
     source: str
     table: pd.DataFrame
     steps: pd.DataFrame
+    left_out: int = 0
 
     def __repr__(self) -> str:
         machines = self.table.groupby(["cpu_model", "cores"]).size()
         said = ", ".join(f"{n} on {cpu}, {cores} cores" for (cpu, cores), n in machines.items())
-        return f"{self.source}: {len(self.table)} trials, {said}"
+        unread = f"; {self.left_out} more cannot be read" if self.left_out else ""
+        return f"{self.source}: {len(self.table)} trials, {said}{unread}"
 
 
 def evidence(launcher: str = "local") -> Evidence:
     """Return all that was measured here; if nothing was, the published run."""
     kept = Store(launcher=launcher).results()
     if len(kept.table):
-        return Evidence(HERE, kept.table, kept.steps)
+        return Evidence(HERE, kept.table, kept.steps, len(kept.left_out))
     return Evidence(PUBLISHED, published("trials"), published("steps"))
 
 

@@ -112,10 +112,13 @@ def breakdown(results: Any, *, panels: Columns = None, title: str | None = None)
         page.notes += ["Oversubscribed: more workers and servers than cores."] * shared
         page.why = why_missing(trials, trials[RATE].isna())
         if (rows["sending"] == 0).all():
-            rest = "other " if (rows["input"] > 0).any() else ""
+            unknown = rows["input"].isna()
+            rest = "" if unknown.all() else "other "
             page.notes.append(
                 f"Computing is the worker's {rest}CPU time, with its part in sending."
             )
+            if unknown.any() and not unknown.all():
+                page.notes.append("Where input was not measured, it is part of computing.")
         page.notes += [*describe_missing(trials, trials[RATE].isna(), [*values, "workers"])]
         page.notes += chosen.notes
     return page.figure
@@ -126,7 +129,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, at: dict[Any, int]) -> None:
     places = [at[value] for value in rows["workers"]]
     below = 0.0 * rows["step"]
     for part in analysis.PARTS:
-        share = 100 * rows[part] / rows["step"]
+        share = (100 * rows[part] / rows["step"]).fillna(0.0)
         if (share >= VISIBLE).any():
             axes.bar(places, share, WIDTH, bottom=below, color=COLOURS[part], label=part,
                      hatch=[HATCH if shared else "" for shared in rows["oversubscribed"]],

@@ -232,8 +232,8 @@ class End(Event):
     steps, samples : int or None
         Of a worker, in all.
     input : float or None
-        Seconds of CPU time, of a worker's ``cpu``, in which it brought batches into shape since
-        the barrier; None of a script.
+        Seconds of a worker's CPU time that went into preparing batches since the barrier; None
+        where nobody measured it, as in scripts.
     """
 
     kind: ClassVar[str] = "end"

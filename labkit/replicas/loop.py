@@ -51,7 +51,7 @@ class Diverged(ArithmeticError):
 
 
 class Input:
-    """Hands out batches, and adds up the CPU time that bringing them into shape takes.
+    """Hands out batches, and adds up the CPU time that preparing them takes.
 
     Attributes
     ----------

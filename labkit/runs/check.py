@@ -117,6 +117,13 @@ def _samples(run: Run, steps: int | None) -> int | None:
     return steps * run.trial.batch_size
 
 
+def _evaluated_after(run: Run, number: int) -> int | None:
+    """Return the steps after which a worker judges for this time, if the trial says so."""
+    if run.trial.metric is None:
+        return None
+    return min(number * run.trial.steps_per_epoch, run.trial.total_steps)
+
+
 def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
     end = events[-1]
     assert isinstance(end, End)  # or it would be no whole sequence
@@ -128,5 +135,6 @@ def _of_end(run: Run, index: int, events: list[Event]) -> Findings:
     timed = [event.gradients for event in events if isinstance(event, Computed)]
     due = [run.trial.total_steps] if run.trial.slowdown is not None else []
     yield "gradients timed", timed, due
-    for event in found:
+    for number, event in enumerate(found, start=1):
         yield "metric", event.metric, run.trial.metric
+        yield f"steps before evaluation {number}", event.steps, _evaluated_after(run, number)

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from labkit.errors import LabkitError
+from labkit.runs.check import check_events
 from labkit.runs.circumstances import version_difference
 from labkit.runs.run import Run
 from labkit.trials import TrialError
@@ -94,6 +95,7 @@ def _reasons(directory: Path) -> Iterator[str]:
         run = Run.read(directory)
         if version_difference(run) or not run.current:
             yield "of another version"
+        check_events(run)
         if run.overloaded:
             yield "overloaded"
     except TrialError:

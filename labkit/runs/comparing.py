@@ -141,7 +141,7 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
     if table.empty:
         raise LabkitError(
             f"{name}: nothing has been measured there ({launcher}); `labkit run` measures, and "
-            "reference is the published run"
+            "reference is the published run" + "".join(f". {note}" for note in notes)
         )
     needed = [BATCHES, "workers", "status", *[SAMPLES] * (by == "batch_size")]
     if missing := [column for column in needed if column not in table]:

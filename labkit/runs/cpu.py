@@ -19,7 +19,7 @@ def training_cpu(events: Sequence[Event]) -> float:
 
 
 def input_cpu(workers: Sequence[Sequence[Event]]) -> float:
-    """Return the CPU seconds in which all workers brought batches into shape; NaN if unknown."""
+    """Return the CPU seconds in which all workers prepared batches; NaN if unknown."""
     return sum(math.nan if end.input is None else end.input for *_, end in workers)
 
 

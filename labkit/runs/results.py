@@ -47,6 +47,8 @@ class Results:
         self.runs: Sequence[Run] = tuple(runs)
         self.left_out = left_out
         self.note = note or _count(len(self.runs), "run")
+        if left_out:
+            self.note += f"; {len(left_out)} more cannot be read (left_out says why)"
 
     @cached_property
     def table(self) -> pd.DataFrame:

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.replicas.events import Evaluation, Step
-from labkit.runs.run import Run
+from labkit.runs.run import Run, RunError
 
 OURS = re.compile(r"-\d{14,}$")
 """What the names of what is exported end with: a time. The rest there is somebody else's."""
 
 
-def export(runs: Iterable[Run], directory: Path) -> None:
+def export(runs: Iterable[Run], directory: Path) -> list[Run]:
     """Bring a directory up to date with some runs: one below it for each that has finished.
 
     Parameters
@@ -26,18 +26,31 @@ def export(runs: Iterable[Run], directory: Path) -> None:
     directory : Path
         What was written before and is of the same run is left, that of other runs removed. What
         others have put there stays.
+
+    Returns
+    -------
+    list of Run
+        Those whose events cannot be read, and had not been written before.
     """
     directory.mkdir(parents=True, exist_ok=True)
     due = {f"{run.directory.name}-{_started(run)}": run for run in runs if run.finished}
     for there in set(os.listdir(directory)) - set(due):
         if OURS.search(there):
             shutil.rmtree(directory / there)
+    damaged = []
     for name, run in due.items():
-        if not (directory / name).exists():
-            scratch = directory / f".{name}"
-            shutil.rmtree(scratch, ignore_errors=True)
+        if (directory / name).exists():
+            continue
+        scratch = directory / f".{name}"
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
             write(run, scratch)
+        except RunError:
+            damaged.append(run)
+            shutil.rmtree(scratch, ignore_errors=True)
+        else:
             scratch.rename(directory / name)
+    return damaged
 
 
 def _started(run: Run) -> str:

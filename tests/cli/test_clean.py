@@ -29,6 +29,7 @@ def runs(tmp_path):
         "changed": {},
         "unreadable": {"started": days_ago(40)},
         "damaged": {},
+        "cut off": {},
     }
     made = {}
     for seed, (kind, record) in enumerate(kinds.items(), start=1):
@@ -39,21 +40,24 @@ def runs(tmp_path):
         path = made[kind] / "trial.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | values))
     (made["damaged"] / "trial.json").write_text("")
+    log = made["cut off"] / "server-1.log"
+    log.write_text(log.read_text()[:-50])
     return made
 
 
 @pytest.mark.parametrize(
     ("words", "gone"),
     [
-        ("--failed", ["failed", "damaged"]),
+        ("--failed", ["failed", "damaged", "cut off"]),
         ("--overloaded", ["overloaded"]),
-        ("--failed --overloaded", ["failed", "overloaded", "damaged"]),
+        ("--failed --overloaded", ["failed", "overloaded", "damaged", "cut off"]),
         ("--other-version", ["changed", "unreadable"]),
         ("--older-than 30", ["old", "unreadable"]),
         ("--other-version --older-than 30", ["unreadable"]),
         ("--older-than 400", []),
         ("--older-than 0",
-         ["good", "old", "overloaded", "failed", "changed", "unreadable", "damaged"]),
+         ["good", "old", "overloaded", "failed", "changed", "unreadable", "damaged",
+          "cut off"]),
     ],
 )
 def test_what_is_named_goes_and_nothing_else(labkit, runs, words, gone):

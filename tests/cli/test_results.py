@@ -95,6 +95,8 @@ def test_events_that_are_cut_off_hide_no_other_run(labkit, store, log):
         (line,) = shown.stderr.splitlines()
         who = log.removesuffix(".log").replace("-", " ")
         assert "damaged" in line and damaged.directory.name in line and who in line
+        assert "labkit clean --failed" in line
+    assert "1 run; 1 more cannot be read" in repr(store.results())
 
 
 def test_a_sweep_whose_kept_run_is_damaged_says_which_and_what_to_do(store):

@@ -41,6 +41,12 @@ def test_input_has_a_part_of_its_own_where_it_was_measured():
     assert heights == pytest.approx([20, 50, 30])
     assert labels(figure) == ["input", "computing", "waiting"]
     assert "Computing is the worker's other CPU time, with its part" in note(figure)
+    assert "Where input was not measured" not in note(figure)
+    found.loc[found["workers"] > 1, "input_ms_per_step"] = None  # runs of an earlier version
+    figure = breakdown(found)
+    heights = [[bar.get_height() for bar in bars] for bars in figure.axes[0].containers]
+    assert heights[:2] == [pytest.approx([20, 0, 0]), pytest.approx([50, 70, 70])]
+    assert "Where input was not measured, it is part of computing." in note(figure)
 
 
 def test_each_configuration_has_a_panel():

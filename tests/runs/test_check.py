@@ -138,6 +138,17 @@ def test_labkits_own_trainers_meet_even_if_there_is_nobody_else(tmp_path):
         checked(trial, tmp_path, change)
 
 
+def test_an_evaluation_is_where_it_is_due(tmp_path):
+    trial = made_runs.trial()
+
+    def change(role, index, lines):
+        events = made_runs.events(trial, role, index)
+        return lines_of(e | {"steps": 70} if e["kind"] == "eval" else e for e in events)
+
+    with pytest.raises(RunError, match="steps before evaluation 1 is 70, should be 100"):
+        checked(trial, tmp_path, change)
+
+
 def mutated(lines, data):
     """Return a replica's lines with one fault: a line, or bytes, lost, doubled or changed."""
     place = data.draw(st.integers(0, len(lines) - 1))
@@ -168,7 +179,9 @@ def test_a_spoilt_log_is_refused_or_says_what_it_said(data):
     fields = KNOWN if role == "worker" else KNOWN - {"model", "data"}  # the others read neither
 
     def known(events):
-        return [{k: v for k, v in event.as_dict().items() if k in fields} for event in events]
+        # how many targets a test set has, the trial does not say
+        return [{k: v for k, v in event.as_dict().items()
+                 if k in fields and (k, event.kind) != ("samples", "eval")} for event in events]
 
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)

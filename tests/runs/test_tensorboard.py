@@ -40,3 +40,14 @@ def test_what_others_put_there_stays(store, tmp_path):
     (there,) = {path.name for path in (tmp_path / "shown").iterdir()} - mine
     assert there.startswith(runs[1].directory.name)
     assert mine < {path.name for path in (tmp_path / "shown").iterdir()}
+
+
+def test_a_damaged_run_keeps_no_other_from_being_shown(store, tmp_path):
+    whole, damaged, shown = (made_runs.add(store, made_runs.trial(seed=n)) for n in (1, 2, 3))
+    tensorboard.export([shown], tmp_path / "shown")
+    for run in (damaged, shown):
+        log = run.directory / "worker-1.log"
+        log.write_text(log.read_text()[:-50])
+    assert tensorboard.export(store.runs(), tmp_path / "shown") == [damaged]
+    there = {path.name.rpartition("-")[0] for path in (tmp_path / "shown").iterdir()}
+    assert there == {whole.directory.name, shown.directory.name}

@@ -37,7 +37,7 @@ def test_a_fork_server_that_dies_after_the_trial_has_ended(importing, directory,
         assert servers
         for server in servers:
             server.kill()
-        psutil.wait_procs(servers, 10)
+        assert not psutil.wait_procs(servers, 10)[1]
         return record
 
     monkeypatch.setattr(attempt.Attempt, "run", then_kill)
