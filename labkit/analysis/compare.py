@@ -48,6 +48,7 @@ def compare_tables(
     units: tuple[str, str] = ("", ""),
     by: str | None = None,
     level: float = LEVEL,
+    drift: float = 0.0,
 ) -> Comparison:
     """Compare the throughputs of two tables.
 
@@ -70,6 +71,8 @@ def compare_tables(
         The column in which the sets differ, if that is what is compared.
     level : float
         Of confidence.
+    drift : float
+        How far, relatively, all rates of a set may be off together: a standard deviation.
 
     Raises
     ------
@@ -90,14 +93,15 @@ def compare_tables(
         else:
             logs = [np.log(side.rates) for side in pair]
             parts.append(logs)
-            found = exponential(contrast([(-1, logs[0]), (1, logs[1])], level))
+            found = exponential(contrast([(-1, logs[0]), (1, logs[1])], level, 2 * drift**2))
         shared = any(side.only("oversubscribed") for side in pair)
         rows.append(_compared(setting, found, repeats, reason, shared))
     sums = tuple(sum(len(logs[i]) for logs in parts) for i in (0, 1))
     if parts:
         share = 1 / len(parts)
         weighted = [(sign * share, logs[i]) for logs in parts for i, sign in enumerate((-1, 1))]
-        overall = _compared({}, exponential(contrast(weighted, level)), sums)
+        # All settings of a set are off together, so more of them do not help.
+        overall = _compared({}, exponential(contrast(weighted, level, 2 * drift**2)), sums)
     else:
         why = unlike or _why_none(rows, sides, keys)
         overall = _compared({}, _NONE, sums, why)

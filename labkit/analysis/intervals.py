@@ -115,7 +115,9 @@ def speedup_interval(rates: ArrayLike, rates_of_one: ArrayLike, level: float = 0
     return exponential(contrast([(1, logs[0]), (-1, logs[1])], level))
 
 
-def contrast(parts: Sequence[tuple[float, ArrayLike]], level: float = 0.95) -> Interval:
+def contrast(
+    parts: Sequence[tuple[float, ArrayLike]], level: float = 0.95, shared: float = 0.0
+) -> Interval:
     """Return a weighted sum of the means of several samples with its confidence interval.
 
     The samples are independent and scatter differently; see `speedup_interval` for the sources.
@@ -127,6 +129,8 @@ def contrast(parts: Sequence[tuple[float, ArrayLike]], level: float = 0.95) -> I
         Weights and samples, one value per repeat.
     level : float
         Of confidence.
+    shared : float
+        A variance of the sum that does not show in the samples, as all repeats of one share it.
 
     Returns
     -------
@@ -146,11 +150,12 @@ def contrast(parts: Sequence[tuple[float, ArrayLike]], level: float = 0.95) -> I
         counts.append(n)
     half = math.nan
     if min(counts) > 1:
-        square_error = sum(square_errors)
+        square_error = sum(square_errors) + shared
         half = 0.0
         if square_error > 0:
             each = zip(square_errors, counts, strict=True)
-            freedom = square_error**2 / sum(part**2 / (n - 1) for part, n in each)
+            uncertain = sum(part**2 / (n - 1) for part, n in each)
+            freedom = square_error**2 / uncertain if uncertain else math.inf
             half = _quantile(level, freedom) * math.sqrt(square_error)
     return Interval(mean, mean - half, mean + half, min(counts))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -154,12 +155,16 @@ def _end(kernels: list[Any], executed: Future[Any], grace: float) -> None:
             with suppress(AttributeError, ProcessLookupError):  # not started yet, or ended
                 os.killpg(kernel.provisioner.process.pid, number)
 
+    # Who ends a kernel need not be told that it has died.
+    log = logging.getLogger("papermill")
+    log.disabled = True
     if grace:
         signal_all(signal.SIGINT)
         wait([executed], timeout=grace)
     while not executed.done():
         signal_all(signal.SIGKILL)
         time.sleep(0.1)
+    log.disabled = False
 
 
 def _failure(page: Page, error: Exception) -> str:

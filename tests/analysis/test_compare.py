@@ -62,6 +62,17 @@ def test_more_settings_are_not_more_false_alarms():
     assert any_of > 1  # what a rule of "any setting" would have made of it
 
 
+def test_sets_that_are_off_as_a_whole_are_not_taken_for_different():
+    """Each set is off by some 2 %, all repeats of all settings together; they hardly scatter."""
+    random = np.random.default_rng(11)
+    alarms = {0.0: 0, 0.02: 0}
+    for _ in range(TRIES):
+        pair = [made(random, 1 + 0.02 * random.standard_normal(), 0.005) for _ in range(2)]
+        for drift in alarms:
+            alarms[drift] += compare_tables(*pair, drift=drift).overall.verdict != ALIKE
+    assert alarms[0.0] > TRIES / 4 and alarms[0.02] <= TRIES / 20
+
+
 # --- laws ---------------------------------------------------------------------------------------
 
 seeds = st.integers(0, 10_000)

@@ -184,6 +184,9 @@ def test_nothing_survives_a_book_that_is_ended(
         assert len(started) >= 6
         labkit.send_signal(number)
         assert labkit.wait(timeout=10) == code
+        said = labkit.stderr.read()
+    if number == signal.SIGINT:
+        assert "labkit: interrupted" in said and "Kernel died" not in said
     deadline = time.monotonic() + 10
     scratch = rendered.parent / "runs" / ".scratch"
     while (living(started) or list(scratch.glob("*"))) and time.monotonic() < deadline:

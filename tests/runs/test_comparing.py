@@ -73,6 +73,15 @@ def test_own_tables_in_memory():
     assert compare(both, by="series").overall.verdict == "slower"
 
 
+def test_two_sets_may_be_off_by_a_drift_of_the_machine_and_trials_in_turn_not():
+    table = pd.DataFrame({"workers": [1, 1, 1], "throughput": [9.99, 10, 10.01]})
+    apart = table.assign(throughput=1.02 * table["throughput"])
+    assert compare(table, apart).overall.verdict == "no difference seen"
+    assert compare(table, table.assign(throughput=1.1 * table["throughput"])).overall.low > 1
+    both = pd.concat([table.assign(series="a"), apart.assign(series="b")], ignore_index=True)
+    assert compare(both, by="series").overall.verdict == "faster"
+
+
 def test_runs_of_another_version_are_counted(folder):
     path = made_runs.add(Store(folder / "runs"), made_runs.trial(seed=3)).directory / "trial.json"
     path.write_text(path.read_text().replace('"seed": 3', '"seed": 3, "speed": 3'))
