@@ -131,7 +131,7 @@ def main():
         apart.append(abs(ours - share))
         print(
             f"{framework:10} workers {workers} batch {batch_size:3}: step {row['step']:6.2f} ms, "
-            f"computing {ours:.1%} by labkit, {share:.1%} by perf; input {parts['input']:.2%}, "
+            f"on a core {ours:.1%} by labkit, {share:.1%} by perf; input {parts['input']:.2%}, "
             f"waiting {parts['waiting']:.1%}; sum {sum(parts.values()):.1%}"
         )
     if not apart:

@@ -22,7 +22,6 @@ BYTES = 4
 PARTS = ("input", "computing", "sending", "waiting")
 """Of a step, in the order in which they are shown."""
 
-
 WORTH_SAYING = 0.01
 """The share of a step from which on input and evaluations are mentioned."""
 

@@ -13,6 +13,7 @@ from labkit.errors import LabkitError
 from labkit.replicas.events import Barrier, Evaluation, Event
 from labkit.runs import Run, RunError, Store
 from labkit.runs.circumstances import machine_difference
+from labkit.runs.sequence import evaluating
 from labkit.trials import Trial
 from labkit.trials.demand import cores_needed, is_slow
 from labkit.trials.nodes import NODE
@@ -194,8 +195,7 @@ def _crowd(trial: Trial, run: Run) -> float:
 def _training(events: Sequence[Event]) -> float:
     """Return the seconds of a worker from its barrier to its end, without its evaluations."""
     begin = next((event.t for event in events if isinstance(event, Barrier)), events[0].t)
-    paused = sum(event.pause for event in events if isinstance(event, Evaluation))
-    return events[-1].t - begin - paused
+    return events[-1].t - begin - evaluating(events)
 
 
 def _whole(events: Sequence[Event]) -> float:

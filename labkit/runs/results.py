@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from labkit.runs import tables
@@ -20,9 +19,6 @@ SHOWN = (
     "perplexity",
 )  # fmt: skip
 """What a short table says of each trial, beside the fields in which trials differ."""
-
-
-NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 
 class Results:
@@ -42,12 +38,12 @@ class Results:
     """
 
     def __init__(
-        self, runs: Iterable[Run], note: str = "", left_out: Mapping[Path, str] = NOTHING
+        self, runs: Iterable[Run], note: str = "", left_out: Mapping[Path, str] | None = None
     ) -> None:
         self.runs: Sequence[Run] = tuple(runs)
-        self.left_out = left_out
+        self.left_out = left_out or {}
         self.note = note or _count(len(self.runs), "run")
-        if left_out:
+        if self.left_out:
             self.note += f"; {len(left_out)} more cannot be read (left_out says why)"
 
     @cached_property

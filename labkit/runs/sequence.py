@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from labkit.replicas.events import Barrier, End, Error, Event, EventError, decode
+from labkit.replicas.events import Barrier, End, Error, Evaluation, Event, EventError, decode
 
 
 def read(text: str, role: str, index: int) -> list[Event]:
@@ -57,6 +57,11 @@ def _check_order(
         raise EventError(f"{where}: time runs backwards")
     if isinstance(last, (End, Error)):
         raise EventError(f"{where}: {event.kind} after {last.kind}")
+
+
+def evaluating(events: Iterable[Event]) -> float:
+    """Return the seconds that a worker spent on evaluations."""
+    return sum(event.pause for event in events if isinstance(event, Evaluation))
 
 
 def since_barrier(events: Iterable[Event], kind: type[Event]) -> list[tuple[float, Any]]:

@@ -104,7 +104,8 @@ class Store:
         """
         if trials is None:
             left_out: dict[Path, str] = {}
-            return Results(_whole(self._readable(left_out), left_out), left_out=left_out)
+            whole = list(_whole(self._readable(left_out), left_out))
+            return Results(whole, left_out=left_out)
         found = (self.find(trial) or self.failure(trial) for trial in trials)
         return Results(run for run in found if run)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.replicas.events import Evaluation, Event, Ready, Step
+from labkit.replicas.events import Ready, Step
 from labkit.runs.circumstances import code_of, versions_of
 from labkit.runs.cpu import busiest_server, cpu_variation, input_cpu, server_cpu, training_cpu
 from labkit.runs.pods import use_of_pods
 from labkit.runs.reported import unit_of
 from labkit.runs.run import Run, RunError
-from labkit.runs.sequence import since_barrier
+from labkit.runs.sequence import evaluating, since_barrier
 from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             "startup_s": run.record["startup_s"],
             "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
             "input_ms_per_step": 1000 * input_cpu(run.workers) / steps,
-            "evaluation_ms_per_step": 1000 * max(map(_evaluating, run.workers)),
+            "evaluation_ms_per_step": 1000 * max(evaluating(w) / w[-1].steps for w in run.workers),
             "cpu_variation": cpu_variation(run.workers),
             "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
             "busiest_server": busiest_server(run),
@@ -204,11 +204,6 @@ def _numbers(run: Run) -> dict[str, Any]:
         }
         numbers |= use_of_pods(run, batches)
     return numbers
-
-
-def _evaluating(events: Sequence[Event]) -> float:
-    """Return the seconds that a worker spent on evaluations, over its steps."""
-    return sum(event.pause for event in events if isinstance(event, Evaluation)) / events[-1].steps
 
 
 def _variables(run: Run) -> str | None:
