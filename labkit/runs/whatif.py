@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import harmonic_mean
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class WhatIf(Forecasts):
     def _forecast(self, workers: int) -> Forecast:
         answer = self._simulated(workers)
         speedup = answer.throughput / self._one
-        spread = math.exp(self._margin(workers))
+        spread = math.exp(self._margin(workers, answer.throughput))
         limit = NO_LIMIT if speedup >= NEARLY_LINEAR * workers else answer.bottleneck
         if limit == NO_STATION and self.asked.get("slowdown_spread", 1) > 1:
             limit = SLOWEST
@@ -118,7 +119,13 @@ class WhatIf(Forecasts):
         system = self.measured.system(workers, **self.asked)
         return simulate(system, steps=max(UPDATES // workers, LEAST_STEPS))
 
-    def _margin(self, workers: int) -> float:
+    def _real(self, workers: int, throughput: float) -> float:
+        """Return the share of a step that is not a slow node's wait, which is as long as it is."""
+        slowdowns = self.measured.system(workers, **self.asked).slowdowns
+        waited = (harmonic_mean(slowdowns) - 1) * self.measured.demands.compute
+        return max(0.0, 1 - waited * throughput / workers)
+
+    def _margin(self, workers: int, throughput: float) -> float:
         """Return half the width of the logarithm's interval: of repeats, and of the model."""
         tail = (1 + self.level) / 2
         normal = stats.norm.ppf(tail)
@@ -126,7 +133,7 @@ class WhatIf(Forecasts):
         repeats = normal * ALONE
         if n > 1:
             repeats = stats.t.ppf(tail, n - 1) * logs.std(ddof=1)
-        model = normal * DISCREPANCY * math.log2(workers)
+        model = normal * DISCREPANCY * math.log2(workers) * self._real(workers, throughput)
         return math.hypot(repeats * math.sqrt(1 + 1 / n), model)
 
 
@@ -143,7 +150,8 @@ def what_if(
         For which numbers.
     level : float
         How often the intervals are to hold the truth: they have the spread of the repeats in
-        them, and 3 % per doubling for what the model does not know.
+        them, and 3 % per doubling for what the model does not know, of the part of a step that is
+        not a slow node's wait.
     **asked
         Further arguments of `Measured.system`: ``servers``, ``cpu``, ``strategy``, ``slowdown``,
         ``slowdown_spread``, ``bandwidth``, ``cores``.

@@ -1,6 +1,7 @@
 """Demands of a step from runs with one worker, and what is predicted from them."""
 
 import made_runs
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -180,6 +181,20 @@ def test_more_repeats_and_fewer_workers_are_surer(table):
     assert many.high / many.low > few.high / few.low
     wide = what_if(found, [2], level=0.99).forecasts[0]
     assert wide.low < few.low and wide.high > few.high
+
+
+def test_a_slow_nodes_wait_is_certain(table):
+    """Of a hundred times as long computing but a hundredth is real, and some sending."""
+    rates = measured(table, *WHICH)
+    alone, real, slow = (
+        what_if(rates, [n], slowdown=slowdown).forecasts[0]
+        for n, slowdown in ((1, 1.0), (50, 1.0), (50, 100.0))
+    )
+
+    def width(forecast):
+        return np.log(forecast.high / forecast.low)
+
+    assert width(alone) < width(slow) < width(alone) + 0.1 * (width(real) - width(alone))
 
 
 def test_how_many_are_worth_it_is_looked_for_between_those_asked_for(table):
