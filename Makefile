@@ -20,7 +20,7 @@ test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can on a
 	$(BIN)/python -m pytest -m "not (unit or beside) $(LEFT_OUT)"
 	@$(if $(LEFT_OUT),echo "slow tests left out: make test ALL=1 runs all")
 
-reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|emulated|thesis)
+reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|laptop-nodes|fifty-nodes)
 	$(BIN)/labkit reproduce --profile $(PROFILE)
 
 book: $(READY) ## make a site of all notebooks with their results, in outputs/book

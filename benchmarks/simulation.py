@@ -39,11 +39,11 @@ def compare(table, steps):
     """Print each setting with more than one worker; return the errors by who they are."""
     errors, stale = {}, []
     rows = table[(table.workers > 1) & table.batches_per_second.notna()]
-    for name in ("slowdown", "slowdown_spread"):
+    for name in ("slowdown", "slowdown_spread", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows.assign(optimizer=rows.optimizer.fillna("sgd"))  # a script has its own
     asked = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer"]
-    names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores"]
+    names = [*asked, "slowdown_spread", "cpu", "workers", "servers", "launcher", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))
@@ -55,7 +55,7 @@ def compare(table, steps):
         name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
         name += f"{values['optimizer']} " * (values["optimizer"] != "sgd")
         name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
-        name += f"{workers} workers"
+        name += f"cpu {values['cpu']:g} " * (values["cpu"] < 1) + f"{workers} workers"
         try:
             one = measured(table, **{field: values[field] for field in asked})
         except NoDemands:
@@ -64,7 +64,7 @@ def compare(table, steps):
         answer = simulate(
             one.system(
                 workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
-                slowdown_spread=spread, cores=left,
+                slowdown_spread=spread, cores=left, cpu=values["cpu"],
             )
         )  # fmt: skip
         truth = group.batches_per_second.mean()

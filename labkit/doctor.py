@@ -70,10 +70,11 @@ def examine() -> list[Check]:
     from labkit.trials.frameworks import FRAMEWORKS
 
     busy = load()  # before the imports below add to it
+    own_network = network()  # which forks, and so comes before there are threads
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
-        machine = [python(), system(), cores(), memory(), busy, shared_memory(), libraries()]
-        rest = [outputs(), *datasets(), cluster()]
+        machine = [python(), system(), cores(), memory(), busy, shared_memory(), own_network]
+        rest = [libraries(), outputs(), *datasets(), cluster()]
         return [*machine, *rest, *(check.result() for check in imports)]
 
 
@@ -195,6 +196,22 @@ def shared_memory() -> Check:
         good or None,
         f"{free:.1f} GB free in /dev/shm",
         "" if good else "In a container, start it with more: docker run --shm-size=1g",
+    )
+
+
+def network() -> Check:
+    """Check whether trials can have a network of their own."""
+    from labkit.replicas import own_network
+
+    if own_network.possible():
+        return Check("network", True, "trials have one of their own")
+    return Check(
+        "network",
+        None,
+        "trials share this machine's",
+        "The kernel, or this container, allows no namespaces (on Ubuntu: sysctl "
+        "kernel.apparmor_restrict_unprivileged_userns). While a trial of TensorFlow runs, "
+        "whoever can reach this machine can control its processes: use a firewall.",
     )
 
 

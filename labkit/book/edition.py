@@ -158,7 +158,7 @@ def edition(profile: str = USUAL, notebooks: Path = NOTEBOOKS) -> list[Shown]:
     for path in chapters(notebooks):
         # What the profile leaves out is shown as the usual one, or the published run, has it.
         whose = profile if path.stem in planned else USUAL
-        own = planned.get(path.stem, Page(path, {}, home(whose)))
+        own = planned.get(path.stem, Page(path, {}, home(whose, notebooks=notebooks)))
         published = Page(path, {}, REFERENCE)
         theirs = published.executed.exists() and not own.executed.exists()
         found.append(Shown(published if theirs else own, whose))

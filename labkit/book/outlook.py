@@ -31,7 +31,7 @@ class Row:
 
 
 def outlook(
-    profile: str, only: Iterable[str] = (), launcher: str = "local", force: bool = False
+    profile: str, only: Iterable[str] = (), launcher: str | None = None, force: bool = False
 ) -> tuple[list[Row], str]:
     """Return a row for each notebook, and all of it in a line; as of `reproduce`.
 

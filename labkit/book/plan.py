@@ -26,20 +26,30 @@ class BookError(LabkitError):
     """A profile that does not fit the notebooks, or notebooks that failed."""
 
 
-def home(profile: str, launcher: str = "local") -> Path:
-    """Return the directory of the pages of a profile that were made with a launcher."""
-    return outputs() / (profile if launcher == "local" else f"{profile}-{launcher}")
+def launcher_of(profile: str, notebooks: Path = NOTEBOOKS) -> str:
+    """Return where a profile's trials run, if nothing else is asked for."""
+    return _common(_read(notebooks)[0].get(profile, {}))["launcher"]
 
 
-def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> list[Page]:
+def home(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS) -> Path:
+    """Return the directory of the pages of a profile that were made with a launcher.
+
+    That of the profile's own launcher, which is the default, bears the profile's name alone.
+    """
+    own = launcher_of(profile, notebooks)
+    return outputs() / (profile if launcher in (None, own) else f"{profile}-{launcher}")
+
+
+def plan(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS) -> list[Page]:
     """Return the pages of a profile, in their order, after every name has been checked.
 
     Parameters
     ----------
     profile : str
         A table of ``profiles.toml``.
-    launcher : str
-        The notebooks' parameter of this name.
+    launcher : str, optional
+        The notebooks' parameter of this name; by default the profile's, which is ``local`` unless
+        it says another.
     notebooks : Path
         The directory that holds the notebooks and ``profiles.toml``.
 
@@ -48,7 +58,11 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
     BookError
         If the profile, or a notebook or parameter that it names, does not exist, or
         ``profiles.toml`` is not TOML.
+    TrialError
+        If there is no such launcher.
     """
+    from labkit.campaign import check_launcher  # which takes long to import
+
     profiles, listed = _read(notebooks)
     if profile not in profiles:
         raise BookError(_unknown("profile", profile, profiles))
@@ -62,7 +76,9 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
     sources = {name: path for name, path in listed.items() if name in some}
     known = {name: parameters(path) for name, path in sources.items()}
     tables = dict(profiles[profile])
-    common = tables.pop(COMMON, {}) | {"launcher": launcher}
+    common = _common(tables)
+    tables.pop(COMMON, None)
+    common["launcher"] = check_launcher(launcher or common["launcher"])
     where = f"profiles.toml, profile {profile!r}: "
     for name, values in tables.items():
         if name not in sources:
@@ -74,12 +90,17 @@ def plan(profile: str, launcher: str = "local", notebooks: Path = NOTEBOOKS) -> 
     for parameter in common:
         if parameter not in everywhere:
             raise BookError(where + _unknown(f"{COMMON}: parameter", parameter, everywhere))
-    pages = []
+    pages, directory = [], home(profile, launcher, notebooks)
     for name, path in sources.items():
         values = {k: v for k, v in common.items() if k in known[name]} | tables.get(name, {})
         changed = {k: v for k, v in values.items() if v != known[name][k]}
-        pages.append(Page(path, changed, home(profile, launcher)))
+        pages.append(Page(path, changed, directory))
     return pages
+
+
+def _common(profile: dict[str, Any]) -> dict[str, Any]:
+    """Return what a profile gives to all notebooks, with the launcher."""
+    return {"launcher": "local"} | profile.get(COMMON, {})
 
 
 def profiles(notebooks: Path = NOTEBOOKS) -> list[str]:

@@ -105,7 +105,8 @@ def front_page(pages: list[Page], also: Sequence[str] = ()) -> str:
     lines = [
         "# A published run",
         "",
-        f"What `labkit reproduce --profile {pages[0].home.name}` measured on one machine: "
+        f"What `labkit reproduce --profile {pages[0].home.name}` measured"
+        f"{' in pods' * (pages[0].launcher == 'kubernetes')} on one machine: "
         f"{machine['cpu_model']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GB, "
         f"{machine['system']}; finished {newest['finished']}, {len(trials)} trials, labkit at "
         f"{', '.join(revisions)}. Every heading leads to the executed notebook. Hollow points are "

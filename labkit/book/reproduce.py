@@ -27,7 +27,7 @@ from labkit.trials.frameworks import FRAMEWORKS
 def reproduce(
     profile: str = "laptop",
     only: Iterable[str] = (),
-    launcher: str = "local",
+    launcher: str | None = None,
     force: bool = False,
     quiet: bool = False,
     echo: Callable[[str], object] = print,
@@ -41,8 +41,8 @@ def reproduce(
         ``smoke``, ``laptop`` or ``thesis``.
     only : iterable of str
         Numbers of notebooks, such as ``6-1-3``, or beginnings, such as ``6-1``.
-    launcher : str
-        Where trials run: ``local`` or ``kubernetes``.
+    launcher : str, optional
+        Where trials run, ``local`` or ``kubernetes``, if not where the profile says.
     force : bool
         Run notebooks even if nothing has changed. Trials that have finished are not run again.
     quiet : bool
@@ -69,7 +69,7 @@ def reproduce(
     if names := changed(chosen):
         say(f"differs from what is committed, and is used as it is now: {', '.join(names)}")
     due = [page for page in chosen if force or not page.is_up_to_date()]
-    front_page = home(profile, launcher) / "index.html"
+    front_page = home(profile, launcher, notebooks) / "index.html"
     if len(due) < len(chosen):
         say(f"{len(chosen) - len(due)} of {len(chosen)} notebooks are up to date")
     if not due and front_page.exists():

@@ -62,7 +62,7 @@ examples:
     shell_complete=profiles,
 )  # fmt: skip
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
-@launcher_option("Where the trials were run.")
+@launcher_option("Where the trials were run.", of_profile=True)
 @click.option(
     "--from", "own", metavar="MINE.CSV", type=click.Path(path_type=Path),
     help="A table of one's own instead, with the columns workers and throughput.",
@@ -80,7 +80,7 @@ def figure(
     which: str,
     profile: str | None,
     reference: bool,
-    launcher: str,
+    launcher: str | None,
     own: Path | None,
     output: Path,
     **options: Any,
@@ -103,7 +103,7 @@ def figure(
     if general:
         _check_options(which, getattr(figures, which.replace("-", "_")), style)
     if own:
-        _check_own(which, profile, reference)
+        _check_own(which, profile, reference, launcher)
     elif not general:
         _check(which, style)
     if general and profile:
@@ -144,20 +144,21 @@ def _trials(
     which: str,
     profile: str | None,
     reference: bool,
-    launcher: str,
+    launcher: str | None,
     options: dict[str, tuple[str, ...]],
 ) -> Tables:
     """Return the trials that a figure is to show, of those that were kept or published."""
-    from labkit.book.plan import home
+    from labkit.book.plan import home, launcher_of
     from labkit.figures import Tables
     from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
+    launcher = launcher or (launcher_of(profile) if profile else "local")
     source = Source(reference, launcher)
     table = source.table
     if which not in KINDS and (profile or reference):
         shown = home(profile, launcher) if profile else REFERENCE
-        table = table[table["trial"].isin(_shown_in(shown, which))]
+        table = table[table["trial"].isin(_shown_in(shown, which, profile))]
     table = selected(table, options)
     if not (which in KINDS or profile or reference):
         but = [name for name, values in options.items() if values]
@@ -173,7 +174,9 @@ def _trials(
     return Tables(table.reset_index(drop=True), source)
 
 
-def _check_own(which: str, profile: str | None, reference: bool) -> None:
+def _check_own(
+    which: str, profile: str | None, reference: bool, launcher: str | None
+) -> None:
     """Refuse figures that a table of one's own cannot have, and options that it has no use for."""
     problems = []
     if which not in OF_TABLES:
@@ -181,12 +184,7 @@ def _check_own(which: str, profile: str | None, reference: bool) -> None:
             f"figure {which!r}: a table of one's own has no more than workers and throughput; it "
             f"gives {' and '.join(OF_TABLES)}{nearest(which, OF_TABLES)}"
         )
-    source = click.get_current_context().get_parameter_source("launcher")
-    given = {
-        "profile": profile,
-        "reference": reference,
-        "launcher": source is not click.core.ParameterSource.DEFAULT,
-    }
+    given = {"profile": profile, "reference": reference, "launcher": launcher}
     problems += [f"--{name}: not with --from" for name, value in given.items() if value]
     if problems:
         raise LabkitError("; ".join(problems))
@@ -244,14 +242,12 @@ def _counts(texts: tuple[str, ...]) -> list[int]:
         raise LabkitError(f"--workers: {', '.join(texts)}; allowed: numbers") from None
 
 
-def _shown_in(directory: Path, number: str) -> Any:
+def _shown_in(directory: Path, number: str, profile: str | None) -> Any:
     """Return the names of the trials that a rendered notebook's figure shows."""
     import pandas as pd
 
     try:
         return pd.read_csv(directory / "figures" / f"{number}.csv")["trial"]
     except FileNotFoundError:
-        raise LabkitError(
-            f"{directory} has no figure {number}; `labkit reproduce --profile {directory.name}` "
-            "makes it"
-        ) from None
+        made = f"; `labkit reproduce --profile {profile}` makes it" if profile else ""
+        raise LabkitError(f"{directory} has no figure {number}{made}") from None

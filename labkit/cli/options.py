@@ -52,7 +52,7 @@ deadline_option = click.option(
 
 profile_option = click.option(
     "--profile", default="laptop", show_default=True, shell_complete=profiles,
-    help="smoke, laptop, laptop-nodes, emulated or thesis.",
+    help="smoke, laptop, laptop-nodes, fifty-nodes, emulated or thesis.",
 )  # fmt: skip
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -63,21 +63,27 @@ dry_run_option = click.option(
 )  # fmt: skip
 
 
-def launcher_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def launcher_option(
+    text: str, of_profile: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return an option for where trials run, refused at once if there is no such launcher.
 
     Parameters
     ----------
     text : str
         What the launcher decides, for the help.
+    of_profile : bool
+        Whether the command finds out itself what a profile says, and gets None without the option.
     """
+    usual = {"default": None, "show_default": "the profile's, or local"}
     return click.option(
-        "--launcher", default="local", show_default=True, metavar="local|kubernetes",
-        callback=_checked, help=text, shell_complete=values_of_field("launcher"),
+        "--launcher", metavar="local|kubernetes", callback=_checked, help=text,
+        shell_complete=values_of_field("launcher"),
+        **usual if of_profile else {"default": "local", "show_default": True},
     )  # fmt: skip
 
 
-def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
+def _checked(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
     from labkit.campaign import check_launcher
 
-    return check_launcher(name)
+    return None if name is None else check_launcher(name)

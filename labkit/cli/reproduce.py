@@ -20,6 +20,7 @@ examples:
   labkit reproduce                               the laptop profile
   labkit reproduce --profile smoke --only 6-1-3  one notebook of another
   labkit reproduce --profile laptop-nodes        ten slow nodes on two cores
+  labkit reproduce --profile emulated            fifty, in a cluster
   labkit reproduce --profile thesis --launcher kubernetes  the thesis's grid
   labkit reproduce --dry-run                     what would be run, no more"""
 )
@@ -28,14 +29,17 @@ examples:
     "--only", multiple=True, metavar="NOTEBOOK", help="e.g. 6-1-3; may be repeated.",
     shell_complete=notebooks,
 )  # fmt: skip
-@launcher_option("Where trials run: here, or in your kubeconfig's cluster, as cluster.toml says.")
+@launcher_option(
+    "Where trials run: here, or in your kubeconfig's cluster, as cluster.toml says.",
+    of_profile=True,
+)
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 @dry_run_option
 @quiet_option
 @format_option
 def reproduce(
-    profile: str, only: tuple[str, ...], launcher: str, force: bool, dry_run: bool, quiet: bool,
-    file_format: str,
+    profile: str, only: tuple[str, ...], launcher: str | None, force: bool, dry_run: bool,
+    quiet: bool, file_format: str,
 ) -> None:  # fmt: skip
     """Run and render the notebooks of a profile."""
     if dry_run:

@@ -33,6 +33,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from labkit.replicas import own_network
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -215,6 +217,8 @@ def main() -> None:
     if select.select([sys.stdin], [], [], 0)[0]:
         return  # it died before the kernel knew
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the launcher's to act on
+    if sys.argv[3:] and own_network.possible():
+        own_network.enter()  # now: MXNet, once imported, begins threads in each forked process
     spec = importlib.util.spec_from_file_location(trainer.stem, trainer)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

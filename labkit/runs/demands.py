@@ -187,6 +187,7 @@ def measured(
         variables=tuple(FLOAT * size for size in sizes or (1,)),
         latency=max(0.0, left - server),
         hidden=min(max(0.0, server - left), server),
+        per_step=_per_step(rows, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
     return Measured(
@@ -213,6 +214,20 @@ def measured_of(trials: pd.DataFrame) -> Measured:
         trials, first["framework"], first["model"], first["batch_size"],
         first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
     )  # fmt: skip
+
+
+def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
+    """Return what lock step asks of the servers beyond what each gradient does without it."""
+    if (served["strategy"] != "sync-ps").any():
+        return 0.0
+    alike = [name for name in (*CIRCUMSTANCES, *ALIKE, "slowdown") if name in rows]
+    first = served.iloc[0]
+    one_by_one = rows[rows["strategy"] == "async-ps"]
+    for name in alike:
+        same = [plain(value) == plain(first[name]) for value in one_by_one[name]]
+        one_by_one = one_by_one.loc[same]
+    each = _mean(one_by_one, "server_cpu_ms_per_update") / 1000
+    return float(np.nan_to_num(np.clip(server - each, 0.0, server)))
 
 
 def _sizes(rows: pd.DataFrame, framework: str, model: str) -> tuple[int, ...] | None:

@@ -113,18 +113,20 @@ def _mean_values(system: System) -> tuple[float, dict[str, float]]:
 def _in_step(system: System) -> tuple[float, dict[str, float]]:
     demands, n = system.demands, system.workers
     _, shares = system.placed()
-    service = demands.server * shares
+    service = (demands.server - demands.per_step) * shares
+    last = demands.per_step * shares
     passing = _passing(system)
     if system.slowdown > 1 or system.slowdown_spread > 1:
         arrival = np.array(system.slowdowns) * demands.compute
     else:
         arrival = _arrivals(demands.compute, demands.compute_cv, n)
     # From the k-th arrival on, those that come then are still to be served.
-    step = (arrival + np.arange(n, 0, -1) * service.max()).max() + _alone(system)
+    step = (arrival + np.arange(n, 0, -1) * service.max()).max() + last.max() + _alone(system)
     # A server's link passes the messages of all workers, a worker's own those of all servers.
     step += 2 * max(passing.sum(), n * passing.max())
     throughput = n / step
-    return float(throughput), _stations(system, throughput * np.stack([passing, service, passing]))
+    work = throughput * np.stack([passing, service + last / n, passing])
+    return float(throughput), _stations(system, work)
 
 
 def _arrivals(mean: float, cv: float, n: int) -> Array:

@@ -10,7 +10,7 @@ from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
 from labkit.simulation.system import System
 
 INTERFERENCE = 0.5
-"""How much more a server's work costs, as a share, when it interrupts what its core computes.
+"""How much more a server's work costs, as a share, where it takes turns with a worker on a core.
 
 Each then finds the caches full of the other's data. Taken from the two published runs before the
 present one (revisions 80eb625 and 07a1686): with it their trials with several workers are
@@ -19,7 +19,7 @@ simulated best, 4.7 % off on average, instead of 6.4 % without it; docs/simulati
 
 
 class Server:
-    """Serves requests one after the other, in the order in which they come.
+    """Serves requests in the order in which they come.
 
     Parameters
     ----------
@@ -27,31 +27,56 @@ class Server:
     core : Cores or OwnCore
     interference : float
         How much more its work costs, as a share, when its core has something else to do.
+    always : bool
+        Whether that is so all the time.
+    at_once : bool
+        Whether it works on all requests that it has, in threads, instead of one after the other.
     """
 
-    def __init__(self, clock: Clock, core: Cores | OwnCore, interference: float = 0.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        core: Cores | OwnCore,
+        interference: float = 0.0,
+        always: bool = False,
+        at_once: bool = False,
+    ) -> None:
         self.clock, self.core, self.interference = clock, core, interference
+        self.always, self.at_once = always, at_once
         self.waiting: deque[Any] = deque()
-        self.updates = 0
+        self.open = self.begun = self.updates = 0
         self._used = self._since = 0.0
 
-    def begin(self) -> None:
-        """Note that there is something to do again."""
-        self._since = self.clock.now
+    def take(self, request: Any) -> None:
+        """Note a request, which waits for its turn."""
+        if not (self.open or self.waiting):
+            self._since = self.clock.now
+        self.waiting.append(request)
+
+    def due(self) -> Any:
+        """Return the request whose turn it is, or None if there is none."""
+        if not self.waiting or (self.open and not self.at_once):
+            return None
+        self.open += 1
+        self.begun += 1
+        return self.waiting.popleft()
 
     def end(self) -> None:
-        """Note that nothing is left to do."""
-        self._used += self.clock.now - self._since
+        """Note that a request has been served, and all that it asked for is done."""
+        self.open -= 1
+        if not (self.open or self.waiting):
+            self._used += self.clock.now - self._since
 
-    def work(self, seconds: float, done: Done) -> None:
-        """Compute for so many seconds of CPU time, or more where that interrupts others."""
-        if self.core.occupied:
+    def work(self, seconds: float, done: Done, what: Any) -> None:
+        """Compute for so many seconds of CPU time, or more where others want the core."""
+        if self.always or self.core.occupied:
             seconds *= 1 + self.interference
-        self.core.run(seconds, done, self)
+        self.core.run(seconds, done, what)
 
     def busy(self) -> float:
         """Return for how many seconds it has had something to do until now."""
-        return self._used + (self.clock.now - self._since if self.waiting else 0.0)
+        working = self.open or self.waiting
+        return self._used + (self.clock.now - self._since if working else 0.0)
 
 
 class Nodes:
@@ -89,10 +114,16 @@ class Nodes:
         self.out = [Link(clock, system.bandwidth) for _ in range(count)]
         self.into = [Link(clock, system.bandwidth) for _ in range(count)]
         self.first = 0 if system.beside else system.workers
+        # Servers of their own have lost the core that they had beside a single worker.
+        alone = bool(self.shared) and not system.beside and system.slowdown == 1
+        crowded = alone and count > math.ceil(system.cores)
         self.servers = [
-            Server(clock, self.cores[self.node(s)], INTERFERENCE if held else 0.0)
+            Server(
+                clock, self.cores[self.node(s)], INTERFERENCE if held or crowded else 0.0,
+                always=crowded, at_once=alone,
+            )
             for s in range(system.servers)
-        ]
+        ]  # fmt: skip
 
     def node(self, server: int) -> int:
         """Return the node of a server; that of a worker has the worker's number."""

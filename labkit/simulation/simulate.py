@@ -108,7 +108,9 @@ class _Trial:
         used = np.flatnonzero(sizes)
         self.visits = [(int(s), float(sizes[s])) for s in used]
         work = _scatter(random, 1.0, demands.server_cv, (n, steps, len(used)))
-        self.work = (work * demands.server * shares[used]).tolist()
+        per_step = demands.per_step if system.strategy == "sync-ps" else 0.0
+        self.work = (work * (demands.server - per_step) * shares[used]).tolist()
+        self.last = (per_step * shares[used]).tolist()
         self.compute = _scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
         self.hidden = demands.hidden / demands.server if demands.server else 0.0
         self.stretched = [slow * demands.compute * (slow > 1) for slow in system.slowdowns]
@@ -149,23 +151,23 @@ class _Trial:
             self.nodes.send(worker, self.nodes.node(server), size, self._arrive, (worker, visit))
 
     def _arrive(self, request: tuple[int, int]) -> None:
-        worker, visit = request
-        server = self.nodes.servers[self.visits[visit][0]]
-        server.waiting.append(request)
-        if len(server.waiting) == 1:
-            server.begin()
-            self._serve(server)
+        server = self.nodes.servers[self.visits[request[1]][0]]
+        server.take(request)
+        self._serve(server)
 
     def _serve(self, server: Server) -> None:
-        worker, visit = server.waiting[0]
-        seconds = self.work[worker][self._step(worker)][visit]
-        server.work(seconds * (1 - self.hidden), self._apply)
+        while request := server.due():
+            worker, visit = request
+            seconds = self.work[worker][self._step(worker)][visit]
+            if server.begun % self.system.workers == 0:  # it is the last of a step of all
+                seconds += self.last[visit]
+            server.work(seconds * (1 - self.hidden), self._apply, (worker, visit, seconds))
 
-    def _apply(self, server: Server) -> None:
+    def _apply(self, request: tuple[int, int, float]) -> None:
         """Update the weights, and answer; what is hidden is done after that."""
-        worker, visit = server.waiting[0]
+        worker, visit, seconds = request
         number, size = self.visits[visit]
-        seconds = self.work[worker][self._step(worker)][visit] * self.hidden
+        server = self.nodes.servers[number]
         if self.system.strategy == "async-ps":
             self.staleness[server.updates - self.seen[worker][number]] += size
             server.updates += 1
@@ -178,17 +180,11 @@ class _Trial:
                 together, self.held[number] = self.held[number], []
                 for each in together:
                     self._answer(number, each, size)
-        if seconds:
-            server.work(seconds, self._served)
-        else:
-            self._served(server)
+        server.work(seconds * self.hidden, self._served, server)
 
     def _served(self, server: Server) -> None:
-        server.waiting.popleft()
-        if server.waiting:
-            self._serve(server)
-        else:
-            server.end()
+        server.end()
+        self._serve(server)
 
     def _answer(self, server: int, worker: int, size: float) -> None:
         self.nodes.send(self.nodes.node(server), worker, size, self._pulled, worker)
@@ -224,8 +220,10 @@ class _Trial:
 
     def throughput(self) -> float:
         """Let the trial run, and return steps per second of all workers together."""
-        for worker in range(self.system.workers):
-            self._begin(worker)
+        # Slow nodes one after the other, as `labkit.replicas.pace` has it.
+        apart = (self.system.strategy == "async-ps") / self.system.workers
+        for worker, stretched in enumerate(self.stretched):
+            self.clock.at(worker * stretched * apart, self._begin, worker)
         self.clock.run()
         # Of each from end to end of whole steps: of a slow one's, few fit between two moments.
         warm = (ends[self.warm_up - 1 :] for ends in self.ends)

@@ -41,6 +41,9 @@ class Demands:
         Seconds in which a lone worker waits although nothing works.
     hidden : float
         Seconds of `server` that go on while the worker does, after it has been answered.
+    per_step : float
+        Seconds of `server` that workers in lock step need once a step of all of them, instead of
+        once for each gradient.
     compute_cv, server_cv : float
         Coefficients of variation of single services.
     """
@@ -51,6 +54,7 @@ class Demands:
     variables: tuple[int, ...] = (4,)
     latency: float = 0.0
     hidden: float = 0.0
+    per_step: float = 0.0
     compute_cv: float = 0.0
     server_cv: float = 0.0
 
@@ -69,9 +73,8 @@ class Demands:
         """
         if not 0 < cpu <= 1:
             raise LabkitError(f"cpu: {cpu!r}; allowed: a fraction of a core, such as 0.5")
-        return replace(
-            self, client=self.client / cpu, server=self.server / cpu, hidden=self.hidden / cpu
-        )
+        slower = ("client", "server", "hidden", "per_step")
+        return replace(self, **{name: getattr(self, name) / cpu for name in slower})
 
 
 @dataclass(frozen=True)
@@ -150,8 +153,9 @@ class System:
                 yield f"{name}: {value!r}; allowed: 0 or more"
         if not self.demands.compute + self.demands.server > 0:
             yield "compute, server: 0; a step has to take some time"
-        if self.demands.hidden > self.demands.server:
-            yield f"hidden: {self.demands.hidden!r}; allowed: at most server"
+        for name in ("hidden", "per_step"):
+            if demands[name] > demands["server"]:
+                yield f"{name}: {demands[name]!r}; allowed: at most server"
 
     @property
     def alone(self) -> System:

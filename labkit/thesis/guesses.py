@@ -173,7 +173,7 @@ class Compared:
                 "too low if negative." if len(table) else
                 "Only one worker was measured: there is nothing to predict.",
                 f"No prediction of {' or '.join(unpredicted)}: no run with one worker and its "
-                "servers was measured." if unpredicted and len(table) else "",
+                "servers, on whole cores, was measured." if unpredicted and len(table) else "",
                 _not_measured(table),
             ])),
         )  # fmt: skip

@@ -31,13 +31,14 @@ pytestmark = pytest.mark.unit
         ("[tiny]", {"only": ["0-2"]}, ["notebook '0-2'", "known: 0-1-tiny"]),
         ("[tiny]\nnotebooks = ['0-2']", {}, ["profile 'tiny', notebooks", "notebook '0-2'"]),
         ("[tiny", {}, ["profiles.toml"]),
+        ("[tiny.common]\nlauncher = 'k8s'", {}, ["launcher: 'k8s'", "local, kubernetes"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_error_before_anything_starts(
     notebooks, rendered, profiles, call, said
 ):
     (notebooks / "profiles.toml").write_text(profiles)
-    with pytest.raises(BookError) as caught:
+    with pytest.raises(LabkitError) as caught:
         reproduce(**{"profile": "tiny", "notebooks": notebooks} | call)
     for piece in said:
         assert piece in str(caught.value)
@@ -79,9 +80,30 @@ def test_values_go_to_the_notebooks_that_know_them(notebooks):
     (notebooks / "profiles.toml").write_text(
         "[tiny.common]\nsteps = 5\nworkers = 1\n[tiny.0-1-tiny]\nbatch_size = 3\n"
     )
-    first, second = plan("tiny", launcher="elsewhere", notebooks=notebooks)
-    assert first.parameters == {"steps": 5, "batch_size": 3, "launcher": "elsewhere"}
-    assert second.parameters == {"launcher": "elsewhere"}  # its own value of workers is 1
+    first, second = plan("tiny", launcher="kubernetes", notebooks=notebooks)
+    assert first.parameters == {"steps": 5, "batch_size": 3, "launcher": "kubernetes"}
+    assert second.parameters == {"launcher": "kubernetes"}  # its own value of workers is 1
+
+
+def test_a_profile_may_say_where_its_trials_run(notebooks):
+    """Its pages there have its name alone; those of other places say where."""
+    write(notebooks / "0-2-other.ipynb", parameters='workers = 1\nlauncher = "local"')
+    (notebooks / "profiles.toml").write_text(
+        "[tiny.common]\nlauncher = 'kubernetes'\n[usual]\n[usual.0-1-tiny]\nsteps = 5\n"
+    )
+    found = {
+        (profile, launcher): plan(profile, launcher, notebooks)[1]
+        for profile in ("tiny", "usual")
+        for launcher in (None, "kubernetes", "local")
+    }
+    assert {asked: (page.launcher, page.home.name) for asked, page in found.items()} == {
+        ("tiny", None): ("kubernetes", "tiny"),
+        ("tiny", "kubernetes"): ("kubernetes", "tiny"),
+        ("tiny", "local"): ("local", "tiny-local"),
+        ("usual", None): ("local", "usual"),
+        ("usual", "kubernetes"): ("kubernetes", "usual-kubernetes"),
+        ("usual", "local"): ("local", "usual"),
+    }
 
 
 def test_a_profile_may_run_some_of_the_book_only(notebooks):

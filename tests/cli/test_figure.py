@@ -47,6 +47,20 @@ def test_the_command_draws_what_a_notebook_keeps(labkit, kept, tmp_path, monkeyp
         assert mine == (book / f"{number}.{suffix}").read_bytes()
 
 
+def test_what_a_profile_measures_in_a_cluster_is_looked_for_there(labkit, kept, monkeypatch):
+    asked = []
+
+    def source(reference, launcher):
+        asked.append(launcher)
+        return kept
+
+    monkeypatch.setattr(figure_module, "Source", source)
+    refused = labkit("figure", "6.3", "--profile", "emulated")
+    assert asked == ["kubernetes"]
+    assert refused.exit_code == 1
+    assert "has no figure 6.3; `labkit reproduce --profile emulated` makes it" in refused.output
+
+
 @pytest.mark.parametrize("number", ["5", "6.1b-initializer", "6.2a", "6.3", "6.10b"])
 def test_published_figures_are_drawn_whatever_their_columns_were_called(labkit, tmp_path, number):
     drawn = labkit("figure", number, "--reference", "--output", str(tmp_path))

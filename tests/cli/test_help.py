@@ -78,7 +78,8 @@ TRIAL = ["--framework=mxnet", "--model=lenet5", "--batch-size=16", "--learning-r
     ids=lambda words: words[0],
 )  # fmt: skip
 @pytest.mark.parametrize(
-    ("name", "hint"), [("locl", "; did you mean 'local'?"), ("k8s", ""), ("kubernets", "; did")]
+    ("name", "hint"),
+    [("locl", "; did you mean 'local'?"), ("k8s", ""), ("kubernets", "; did"), ("", "")],
 )
 def test_an_unknown_launcher_is_refused_by_every_command(labkit, tmp_path, command, name, hint):
     refused = labkit(*command, f"--launcher={name}")

@@ -107,6 +107,22 @@ def test_the_same_strategy_comes_first(table):
     assert measured(table, *WHICH, strategy="sync-ps") == measured(table, *WHICH)
 
 
+def test_what_lock_step_asks_of_servers_beyond_each_gradient_is_done_once_a_step(store):
+    """As far as a run without lock step, on the same machine, tells the two apart."""
+    made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
+    alone = store.results().table.assign(server_cpu_ms_per_update=20.0)
+    in_step = alone.assign(strategy="sync-ps", server_cpu_ms_per_update=30.0)
+    which = ("tensorflow", "lenet5", 50, "sync-ps")
+
+    def per_step(*tables):
+        return measured(pd.concat(tables, ignore_index=True), *which).demands.per_step
+
+    assert per_step(alone, in_step) == pytest.approx(0.01)
+    assert per_step(in_step) == per_step(alone) == 0
+    assert per_step(alone.assign(host="elsewhere"), in_step) == 0
+    assert per_step(alone.assign(server_cpu_ms_per_update=40.0), in_step) == 0
+
+
 def test_different_machines_are_not_averaged(table):
     elsewhere = table.assign(
         host="there", cpu_ms_per_step=500.0, started="2019-01-01T00:00:00+0000"

@@ -51,10 +51,10 @@ def test_simulation_and_mean_value_analysis_agree():
 
 @pytest.mark.parametrize("cv", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("workers", [2, 5, 20])
-@pytest.mark.parametrize("server", [0.0, 0.008, 0.1])
-def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server):
+@pytest.mark.parametrize(("server", "per_step"), [(0.0, 0.0), (0.008, 0), (0.1, 0), (0.1, 0.06)])
+def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server, per_step):
     """Nearly: the analysis lets each gradient arrive when it is to be expected."""
-    demands = replace(LENET_STEP, server=server, compute_cv=cv)
+    demands = replace(LENET_STEP, server=server, per_step=per_step, compute_cv=cv)
     system = System(demands, workers, strategy="sync-ps")
     simulated = simulate(system, steps=800).throughput
     assert simulated == pytest.approx(analyse(system).throughput, rel=0.05)

@@ -90,15 +90,15 @@ def test_a_slow_link_sets_the_rate():
 
 
 def test_shared_cores_set_the_rate():
-    answer = simulate(System(LENET_STEP, workers=10, cores=2))
-    assert answer.throughput == pytest.approx(2 / 0.128, rel=0.01)
+    answer = simulate(mxnet(10, replace(LENET_STEP, server=0.0), cores=2))
+    assert answer.throughput == pytest.approx(2 / 0.12, rel=0.01)
     assert answer.bottleneck == "cores"
 
 
 @pytest.mark.parametrize("cores", [0.5, 1.9])
 def test_what_others_take_of_the_cores_is_missing(cores):
-    answer = simulate(System(LENET_STEP, workers=10, cores=cores))
-    assert answer.throughput == pytest.approx(cores / 0.128, rel=0.01)
+    answer = simulate(System(replace(LENET_STEP, server=0.0), workers=10, cores=cores))
+    assert answer.throughput == pytest.approx(cores / 0.12, rel=0.01)
     assert answer.utilisation["cores"] == pytest.approx(1, rel=0.01)
 
 
@@ -109,9 +109,27 @@ def test_a_server_that_interrupts_a_worker_costs_more():
     assert several.throughput == pytest.approx(1 / (0.12 + 1.5 * 0.008), rel=0.01)
 
 
-def test_servers_that_are_not_held_to_a_core_interrupt_nobody():
-    answer = simulate(System(LENET_STEP, 10, 10, cores=1))
-    assert answer.throughput == pytest.approx(1 / 0.128, rel=0.01)
+def test_a_server_that_has_lost_its_own_core_costs_more():
+    """Two workers and a server are more than two cores, and no more than three."""
+    two, three, apart = (simulate(System(LENET_STEP, 2, cores=n)) for n in (2, 3, None))
+    assert two.throughput == pytest.approx(2 / (0.12 + 1.5 * 0.008), rel=0.01)
+    assert three.throughput == pytest.approx(apart.throughput, rel=1e-6)
+
+
+@pytest.mark.parametrize(("cores", "together"), [(2, 1.5), (None, 2)])
+def test_a_server_uses_all_cores_that_it_shares(cores, together):
+    """Gradients that come at once are served at once, if each takes longer; else in turn."""
+    answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores))
+    assert answer.throughput == pytest.approx(2 / (0.12 + together * 0.008), rel=1e-6)
+
+
+def test_slow_nodes_begin_one_after_the_other():
+    """Two cores would not do for forty that all compute at the same moment."""
+    answer = simulate(mxnet(40, slowdown=50, cores=2))
+    assert answer.late == 0
+    assert answer.speedup == pytest.approx(40, rel=0.001)
+    in_step = simulate(mxnet(40, slowdown=10, cores=2, strategy="sync-ps"))
+    assert in_step.late > 0.5
 
 
 def test_workers_that_do_not_meet_scale_ideally():
@@ -142,6 +160,15 @@ def test_workers_in_step_that_are_alike_queue_at_the_server(workers):
     answer = simulate(System(LENET_STEP, workers, strategy="sync-ps"))
     step = LENET_STEP.compute + workers * LENET_STEP.server
     assert answer.throughput == pytest.approx(workers / step, rel=0.01)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_what_servers_do_once_a_step_is_not_done_for_each_gradient(workers):
+    partly = replace(LENET_STEP, per_step=0.006)
+    answer = simulate(System(partly, workers, strategy="sync-ps"))
+    step = 0.12 + workers * 0.002 + 0.006
+    assert answer.throughput == pytest.approx(workers / step, rel=1e-6)
+    assert simulate(System(partly, workers)) == simulate(System(LENET_STEP, workers))
 
 
 def test_work_after_the_answer_keeps_the_server_but_not_the_worker():
@@ -265,6 +292,7 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
         ({"demands": Demands(0.0)}, "a step has to take some time"),
         ({"demands": Demands(-1.0, server=2)}, "compute: -1.0; allowed: 0 or more"),
         ({"demands": Demands(1.0, hidden=2)}, "hidden: 2; allowed: at most server"),
+        ({"demands": Demands(1.0, per_step=2)}, "per_step: 2; allowed: at most server"),
         ({"demands": Demands(1.0, variables=())}, "variables: (); allowed"),
     ],
     ids=lambda value: str(value)[:20],

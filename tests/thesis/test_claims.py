@@ -327,6 +327,26 @@ def test_slow_nodes_show_no_computing_time(made):
     assert verdict_of("6.2.1d", elsewhere(made, slowdown=10.0)).verdict == "reproduced"
 
 
+@pytest.mark.parametrize(("lead", "verdict"), [(1.1, "inconclusive"), (1.25, "reproduced")])
+def test_a_lead_on_slow_nodes_is_more_than_calibrations_scatter(made, lead, verdict):
+    """A framework's rates are multiples of one calibration, in all repeats; a speedup is not."""
+    table = made.table.copy()
+    by = ["framework", "model", "batch_size", "workers", "seed"]
+    table = table.sort_values(by, ignore_index=True)
+    rates = is_rate(table) & (table["model"] == "lenet5")
+    for framework, factor in (("tensorflow", 1), ("mxnet", lead)):
+        mine = rates & (table["framework"] == framework)
+        noise = 1 + table.loc[mine, "seed"] * 1e-4
+        table.loc[mine, "batches_per_second"] = factor * table.loc[mine, "workers"] * noise
+    results = SimpleNamespace(table=table, steps=made.steps)
+    assert verdict_of("6.1.3b", results).verdict == "reproduced"
+    slow = elsewhere(results, slowdown=10.0)
+    assert verdict_of("6.1.3b", slow).verdict == verdict
+    assert verdict_of("6.1.3a", slow).verdict == "reproduced"
+    efficiency = verdict_of("6.1.5d", slow).findings[0].found
+    assert efficiency.high - efficiency.low < 0.01
+
+
 def test_of_several_versions_the_one_that_ran_last_is_judged(made):
     table = made.table.assign(versions="1", started="2020-01-01")
     made = SimpleNamespace(table=table, steps=made.steps)

@@ -144,7 +144,7 @@ def test_without_a_run_with_one_worker_there_is_no_prediction():
     assert tensorflow.predicted and mxnet.predicted is None
     assert len(list(compared.figures("6.3"))) == 2
     said = repr(compared)
-    assert "No prediction of MXNet: no run with one worker and its servers was measured." in said
+    assert "No prediction of MXNet: no run with one worker and its servers, on whole cores" in said
     assert "No measured speedup of MXNet with 2, MXNet with 5 (workers)" in said
     assert "nan" not in said and "nan" not in compared._repr_html_()
 

@@ -74,7 +74,8 @@ class LocalLauncher:
     def _run(
         self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
     ) -> dict[str, Any]:
-        trainer = Program.trainer(trial.runtime)
+        # A user's own code may have things to fetch.
+        trainer = Program.trainer(trial.runtime, own_network=not trial.files)
         with turn(trial, on_event), contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._warm.connect(trainer, trial.threads))
             # From here on the first trial, for which the framework was imported, is as any other.

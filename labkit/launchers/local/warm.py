@@ -40,22 +40,28 @@ class Program:
         The interpreter.
     sum : str
         A checksum of the code: a changed program needs another fork server.
+    own_network : bool
+        Whether what is forked has a network that nobody else can reach.
     """
 
     name: str
     file: Path
     python: Path = Path(sys.executable)
     sum: str = ""
+    own_network: bool = False
 
     @classmethod
-    def trainer(cls, framework: Framework) -> Program:
+    def trainer(cls, framework: Framework, own_network: bool = True) -> Program:
         """Return a framework's trainer, as it is now."""
-        return cls(framework.name, framework.trainer, framework.python, framework.sum)
+        return cls(
+            framework.name, framework.trainer, framework.python, framework.sum, own_network
+        )
 
     def socket(self, threads: int) -> str:
         """Return the name of the fork server's socket."""
         python = hashlib.sha256(str(self.python).encode()).hexdigest()[:8]
         other = f"-{python}" * (self.python != Path(sys.executable))
+        other += "-apart" * self.own_network
         return f"{self.name}-{threads}" + f"-{self.sum[:8]}" * bool(self.sum) + other
 
 
@@ -119,7 +125,10 @@ class WarmProcesses:
         errors = path.with_suffix(".err")
         with errors.open("w") as file:
             process = subprocess.Popen(
-                [program.python, forkserver.__file__, program.file, path],
+                [
+                    program.python, forkserver.__file__, program.file, path,
+                    *["own-network"] * program.own_network,
+                ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
                 env=variables, start_new_session=True, text=True,
             )  # fmt: skip

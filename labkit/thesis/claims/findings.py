@@ -13,7 +13,7 @@ import numpy as np
 from labkit.analysis import Interval, contrast, exponential
 from labkit.thesis.claims.checks import PLATEAU, Check, Point, Terms, over
 from labkit.thesis.claims.nodes import Sample
-from labkit.thesis.thresholds import LEVEL
+from labkit.thesis.thresholds import CALIBRATION, LEVEL
 
 HOLDS, FAILS, UNCLEAR, MISSING = "holds", "fails", "unclear", "missing"
 """What becomes of a check."""
@@ -88,9 +88,13 @@ def _quantity(check: Check, samples: dict[Point, Sample]) -> Interval:
     def value_of(terms: Terms) -> Interval:
         # A point that comes twice is one sample: its errors do not cancel.
         weights: Counter[Point] = Counter()
+        calibrations: Counter[str] = Counter()
         for weight, point in terms:
             weights[point] += weight
-        return contrast([(w, _values(check, samples[p])) for p, w in weights.items()], LEVEL)
+            calibrations[samples[point].calibration] += weight
+        shared = sum(weight**2 for name, weight in calibrations.items() if name)
+        parts = [(w, _values(check, samples[p])) for p, w in weights.items()]
+        return contrast(parts, LEVEL, shared * CALIBRATION**2)
 
     def distances(terms: Terms) -> Iterator[tuple[float, Point]]:
         for pair in zip(terms[::2], terms[1::2], strict=True):

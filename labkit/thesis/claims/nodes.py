@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,12 +67,15 @@ class Sample:
         Those of them that shared cores.
     missing : str
         Why there are none.
+    calibration : str
+        Of slow nodes, whose rates are all multiples of the same one; else empty.
     """
 
     values: np.ndarray = field(default_factory=lambda: np.array([]))
     runs: tuple[str, ...] = ()
     oversubscribed: tuple[str, ...] = ()
     missing: str = ""
+    calibration: str = ""
 
 
 class Nodes:
@@ -199,7 +202,10 @@ def _rates(rows: list[Row], column: str) -> Sample:
         ]
     else:
         values = [row.get(column, math.nan) for row in kept]
-    return _sample_of(kept, values)
+    found = _sample_of(kept, values)
+    slow = pd.notna(kept[0].get("slowdown"))
+    name = describe(kept[0], ["framework", "model", "batch_size"]) if slow else ""
+    return replace(found, calibration=name)
 
 
 def _one_length(rows: list[Row]) -> list[Row]:

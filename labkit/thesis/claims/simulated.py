@@ -37,7 +37,7 @@ ANSWERS = (YES, NO, DEPENDS, NOT_SIMULATED)
 class ThesisNodes:
     """Trials on nodes that are as slow as the thesis's may have been, simulated.
 
-    From the runs with one worker on one machine: that where one ran last.
+    From the runs with one worker and whole cores on one machine: that where one ran last.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class ThesisNodes:
 
     def __init__(self, table: pd.DataFrame) -> None:
         alone = (table["workers"] == 1) & table[RATE].notna()
+        if "cpu" in table:  # what had a share of a core says nothing of whole ones
+            alone &= table["cpu"].isna()
         last = analysis.latest(table[alone & (table["strategy"] != "single")], MACHINE)
         for name in MACHINE:
             if name in table and len(last):

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import threading
 import time
 
@@ -55,7 +54,6 @@ class Saboteur:
     def __init__(self, moment, strike, slow=None):
         self.moment, self.strike, self.slow = moment, strike, slow
         self.pids = {}
-        self.ports = set()
         self.struck = None
 
     def __call__(self, event):
@@ -67,7 +65,6 @@ class Saboteur:
         if self.slow == (name, type(event)):
             threading.Thread(target=hold_back, args=(self.pids[name],), daemon=True).start()
         if self.struck is None and self.moment == (name, type(event)):
-            self.ports = listening(self.pids.values())
             self.struck = time.monotonic()
             self.strike(self.pids)
 
@@ -82,30 +79,17 @@ def hold_back(pid):
             time.sleep(0.01)
 
 
-def listening(pids):
-    """Return the ports on which processes listen."""
-    ports = set()
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            found = psutil.Process(pid).net_connections("tcp")
-            ports |= {c.laddr.port for c in found if c.status == psutil.CONN_LISTEN}
-    return ports
-
-
 def open_sockets():
     """Return the addresses of this process's sockets."""
     return {c.laddr for c in psutil.Process().net_connections("tcp")}
 
 
 def nothing_is_left(store, saboteur):
-    """Make sure that no process, port or half-written run is left; failed ones are whole."""
+    """Make sure that no process or half-written run is left; failed ones are whole."""
     assert saboteur.pids
     assert running(saboteur.pids.values()) == []
     for server in psutil.Process().children():
         assert server.children(recursive=True) == []
-    for port in saboteur.ports:
-        with socket.create_server(("127.0.0.1", port)):
-            pass
     assert list((store.root / ".scratch").iterdir()) == []
     assert list(store.runs()) == []
 

@@ -9,8 +9,9 @@ import time
 import made_runs
 import pytest
 from made_trainer import launch, single, told
-from processes import running
+from processes import cannot, running
 
+from labkit import doctor
 from labkit.launchers.protocol import Waiting
 from labkit.replicas import cores, models
 from labkit.replicas.events import End, Start, Step
@@ -36,6 +37,32 @@ def test_a_run(trainer, directory):
     assert {"load_before", "load_after", "own_cpu", "other_cpu", "overloaded"} <= set(record)
     check(Run(trial, directory, record))
     assert {path.name for path in directory.iterdir()} == {"worker-0.log", "worker-0.err"}
+
+
+NETWORK = """
+    def act(args, events):
+        train(args, events)
+        tell(network=os.readlink("/proc/self/ns/net"))
+        end(args, events)
+"""
+
+
+def test_replicas_have_a_network_of_their_own(trainer, directory):
+    """Nobody else can connect to them, and have them run what they like."""
+    if not doctor.network().ok:
+        cannot("no network of its own can be had here")
+    trainer(NETWORK)
+    launch(single(), directory)
+    assert told(directory)["network"] != os.readlink("/proc/self/ns/net")
+
+
+def test_a_users_own_code_has_the_machines_network(trainer, directory, tmp_path):
+    """It may have something to fetch."""
+    trainer(NETWORK)
+    file = tmp_path / "mine.py"
+    file.write_text(models.path_of("lenet5").read_text())
+    launch(single(model=str(file), dataset="fashion-mnist"), directory)
+    assert told(directory)["network"] == os.readlink("/proc/self/ns/net")
 
 
 def test_starting_up_is_not_importing(importing, directory):
