@@ -16,8 +16,8 @@ SHARED = (
 """What all trainers import."""
 
 SCRIPTED = (
-    "events.py", "account.py", "arguments.py", "duration.py", "environments.py", "forkserver.py",
-    "function.py", "meeting.py", "old_numpy.py", "rates.py", "rendezvous.py", "../report.py",
+    "events.py", "account.py", "arguments.py", "duration.py", "environments.py", "function.py",
+    "meeting.py", "old_numpy.py", "orphan.py", "rates.py", "rendezvous.py", "../report.py",
 )  # fmt: skip
 """What starts a script, and makes events of what it says."""
 

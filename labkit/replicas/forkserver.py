@@ -20,7 +20,6 @@ the parent dies, all ends.
 """
 
 import contextlib
-import ctypes
 import importlib.util
 import json
 import os
@@ -34,15 +33,7 @@ import traceback
 from pathlib import Path
 
 from labkit.replicas import own_network
-
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with_parent(number: int) -> None:
-    """Have the kernel send this process a signal when its parent ends; 0 takes it back."""
-    if LIBC.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+from labkit.replicas.orphan import die_with_parent
 
 
 class Client:

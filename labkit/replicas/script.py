@@ -27,8 +27,8 @@ from labkit.replicas.account import Account
 from labkit.replicas.arguments import limit_threads
 from labkit.replicas.duration import Duration
 from labkit.replicas.environments import ENVIRONMENTS, STARTERS, filled_in, placeholders
-from labkit.replicas.forkserver import die_with_parent
 from labkit.replicas.meeting import READY, Meeting
+from labkit.replicas.orphan import die_with_parent
 
 VARIABLE = "LABKIT_REPORT"
 """As `labkit.report` reads it; that file must do alone."""
