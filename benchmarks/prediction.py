@@ -50,10 +50,11 @@ def published():
 def slow_nodes():
     """Return each setting of the published run's slow nodes, with its throughput by workers."""
     tables = defaultdict(dict)
-    columns = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "workers"]
+    columns = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu"]
     trials = results.published()
+    trials["cpu"] = trials["cpu"].fillna(1.0)
     slow = trials[(trials["slowdown"] > 1) & ~(trials["slowdown_spread"] > 1)]
-    rates = slow.groupby(columns)["batches_per_second"].mean().dropna()
+    rates = slow.groupby([*columns, "workers"])["batches_per_second"].mean().dropna()
     for (*setting, workers), rate in rates.items():
         tables[tuple(setting)][int(workers)] = rate
     return {setting: table for setting, table in tables.items() if max(table) > HELD_OUT}
@@ -65,7 +66,9 @@ def simulated(tables):
     trials = results.published()
     for setting, table in tables.items():
         rest = [number for number in sorted(table) if number > HELD_OUT]
-        for forecast in what_if(measured(trials, *setting), rest, slowdown=setting[4]).forecasts:
+        *alone, cpu = setting
+        demands = measured(trials, *alone)
+        for forecast in what_if(demands, rest, slowdown=setting[4], cpu=cpu).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))
             misses += miss_of(forecast, table, setting)

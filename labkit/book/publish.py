@@ -1,35 +1,44 @@
-"""Publish a book: its pages and figures, and the tables of its trials."""
+"""Publish books: their pages and figures, and the tables of their trials."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from labkit.book.edition import USUAL
 from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan
-from labkit.book.render import notes
+from labkit.book.plan import profiles as all_profiles
+from labkit.book.render import index, notes
 from labkit.runs import Results, Run, Store
-from labkit.settings import NOTEBOOKS, REFERENCE, outputs
+from labkit.runs.tables import modernise
+from labkit.settings import NOTEBOOKS, REFERENCE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = {"trials": "table", "steps": "steps", "evals": "evals"}
+"""Names of the published tables, and of what they are in `Results`."""
 
 
 def publish(
-    profile: str,
-    also: Sequence[str] = (),
-    destination: Path = REFERENCE,
-    notebooks: Path = NOTEBOOKS,
+    *profiles: str, destination: Path = REFERENCE, notebooks: Path = NOTEBOOKS
 ) -> Path:
-    """Copy a finished book, with the tables of its trials, to where it is published.
+    """Copy finished pages of some profiles, with the tables of their trials, to where they stay.
+
+    Pages that were published before, and have not been made anew, stay with their trials: books
+    that take hours are published as they grow. The usual profile's book lies in the destination
+    itself, and is all of one run; others lie in folders of their names.
 
     Parameters
     ----------
-    profile : str
-        Whose book.
-    also : sequence of str
-        Further profiles, of which those pages that have been made go into folders of their names;
-        their trials are in the same tables.
+    *profiles : str
+        Whose pages.
     destination : Path
-        A directory; what was in it is replaced.
+        A directory.
     notebooks : Path
         The directory that holds the notebooks and ``profiles.toml``.
 
@@ -41,37 +50,99 @@ def publish(
     Raises
     ------
     BookError
-        If a page is missing or older than what it is made from, or a run that it shows is gone; at
-        the end, if pages show the published run that has just been replaced.
+        Before anything is changed, if a page is older than what it is made from, a run that it
+        shows is gone, or the usual book lacks a page; at the end, if pages of that book show what
+        was published before.
     """
-    books = {name: plan(name, notebooks=notebooks) for name in (profile, *also)}
-    for name in also:  # they take hours: what is finished is published
-        books[name] = [page for page in books[name] if page.executed.exists()]
-    for name, pages in books.items():
-        stale = [page.name for page in pages if not page.is_up_to_date()]
-        if stale:
-            raise BookError(
-                f"not up to date: {', '.join(stale)}; first: labkit reproduce --profile {name}"
-            )
-    paths = {path: None for name, pages in books.items() for path in _runs(name, pages)}
+    made = {name: _made(name, destination, notebooks) for name in profiles}
+    paths = {path: None for name, pages in made.items() for path in _runs(name, pages)}
     results = Results(map(Run.read, paths))
-    shutil.rmtree(destination, ignore_errors=True)
+    for name, pages in made.items():
+        for page in pages:
+            _copy(page, _folder(name, destination))
+    books = {
+        name: [page for page in _published(name, destination, notebooks) if page.record()]
+        for name in all_profiles(notebooks)
+    }
+    books = {name: pages for name, pages in books.items() if pages}
     for name, pages in books.items():
-        folder = destination / name if name in also else destination
-        shutil.copytree(outputs() / name, folder, ignore=shutil.ignore_patterns(".*"))
-        (folder / "README.md").write_text(front_page(pages, () if name in also else also))
-    for name, table in (
-        ("trials", results.table),
-        ("steps", results.steps),
-        ("evals", results.evals),
-    ):
-        table.to_parquet(destination / f"{name}.parquet", index=False)
-    if behind := [page.name for page in books[profile] if page.is_stale()]:
+        folder = _folder(name, destination)
+        also = [other for other in books if other != USUAL] if name == USUAL else []
+        (folder / "README.md").write_text(front_page(name, pages, also))
+        (folder / "index.html").write_text(index(name, pages, []))
+        _tidy(folder, pages)
+    shown = {row["trial"] for pages in books.values() for page in pages for row in page.trials()}
+    for name, table in TABLES.items():
+        path = destination / f"{name}.parquet"
+        _merged(path, getattr(results, table), shown).to_parquet(path, index=False)
+    computed = [page for page in books.get(USUAL, ()) if not page.measures]
+    if behind := [page.name for page in computed if page.is_stale()]:
         raise BookError(
-            f"published, but {', '.join(behind)} still show the run that was published before; "
-            f"labkit reproduce --profile {profile}, then publish once more"
+            f"published, but {', '.join(behind)} still show what was published before; "
+            f"labkit reproduce --profile {USUAL} --only {' '.join(behind)}, then publish "
+            f"{USUAL} once more"
         )
     return destination
+
+
+def _folder(profile: str, destination: Path) -> Path:
+    return destination if profile == USUAL else destination / profile
+
+
+def _published(profile: str, destination: Path, notebooks: Path) -> list[Page]:
+    """Return a profile's pages as they are published, or would be."""
+    folder = _folder(profile, destination)
+    return [replace(page, home=folder) for page in plan(profile, notebooks=notebooks)]
+
+
+def _made(profile: str, destination: Path, notebooks: Path) -> list[Page]:
+    """Return the pages of a profile that have been made; they can be published as they are."""
+    pages = plan(profile, notebooks=notebooks)
+    made = [page for page in pages if page.executed.exists()]
+    due = made
+    if profile == USUAL:
+        there = {p.name for p in _published(profile, destination, notebooks) if p.record()}
+        anew = any(page.measures for page in made)
+        due = [p for p in pages if p in made or p.name not in there or (anew and p.measures)]
+    stale = [page.name for page in due or pages if not page.is_up_to_date()]
+    if stale:
+        raise BookError(
+            f"not up to date: {', '.join(stale)}; first: labkit reproduce --profile {profile}"
+        )
+    return made
+
+
+def _copy(page: Page, folder: Path) -> None:
+    """Copy a page with its figures into a folder; its notebook, which says what it is, last."""
+    files = [*page.files(page.record()), page.executed.with_suffix(".html"), page.executed]
+    for path in files:
+        copy = folder / path.relative_to(page.home)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+
+
+def _tidy(folder: Path, pages: Iterable[Page]) -> None:
+    """Remove the files of a folder that belong to none of its pages."""
+    kept = {folder / name for name in ("README.md", "index.html")}
+    kept |= {folder / f"{name}.parquet" for name in TABLES}
+    for page in pages:
+        kept |= {page.executed, page.executed.with_suffix(".html"), *page.files(page.record())}
+    for path in [*folder.glob("*"), *folder.glob("figures/*")]:
+        if path.is_file() and path not in kept:
+            path.unlink()
+
+
+def _merged(path: Path, new: pd.DataFrame, shown: set[str]) -> pd.DataFrame:
+    """Return a published table with new rows, and without those of trials that no page shows."""
+    import pandas as pd
+
+    if not path.exists():
+        return new
+    old = modernise(pd.read_parquet(path))
+    names = set(new["trial"]) if len(new) else set()
+    old = old[old["trial"].isin(shown - names)]
+    tables = [table for table in (old, new) if len(table)]
+    return pd.concat(tables, ignore_index=True) if tables else new
 
 
 def _runs(profile: str, pages: list[Page]) -> list[Path]:
@@ -86,31 +157,32 @@ def _runs(profile: str, pages: list[Page]) -> list[Path]:
     return [store.root / name for name in names]
 
 
-def front_page(pages: list[Page], also: Sequence[str] = ()) -> str:
+def front_page(profile: str, pages: list[Page], also: Sequence[str] = ()) -> str:
     """Return a published book's front page, in Markdown: what a git host shows of it.
 
     Parameters
     ----------
+    profile : str
+        Whose book.
     pages : list of Page
         All of them, made.
     also : sequence of str
         The profiles that are published with it.
     """
     records = [page.record() for page in pages]
-    newest = max(records, key=lambda record: record["finished"])
-    machine = newest["machine"]
+    finished = max(record["finished"] for record in records)
+    machines = sorted({_machine(record["machine"]) for record in records})
     trials = {row["trial"]: row for page in pages for row in page.trials()}.values()
     revisions = sorted({record["revision"] for record in records})
     versions = sorted({row["versions"] for row in trials if row.get("versions")})
     lines = [
         "# A published run",
         "",
-        f"What `labkit reproduce --profile {pages[0].home.name}` measured"
+        f"What `labkit reproduce --profile {profile}` measured"
         f"{' in pods' * (pages[0].launcher == 'kubernetes')} on one machine: "
-        f"{machine['cpu_model']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GB, "
-        f"{machine['system']}; finished {newest['finished']}, {len(trials)} trials, labkit at "
-        f"{', '.join(revisions)}. Every heading leads to the executed notebook. Hollow points are "
-        "oversubscribed: they say nothing about scaling.",
+        f"{', then on another: '.join(machines)}; finished {finished}, {len(trials)} trials, "
+        f"labkit at {', '.join(revisions)}. Every heading leads to the executed notebook. Hollow "
+        "points are oversubscribed: they say nothing about scaling.",
         "",
         *(f"- {each}" for each in versions),
         "",
@@ -132,3 +204,8 @@ def front_page(pages: list[Page], also: Sequence[str] = ()) -> str:
                 "",
             ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    memory = f"{machine['memory'] / 2**30:.0f} GB"
+    return f"{machine['cpu_model']}, {machine['cores']} cores, {memory}, {machine['system']}"

@@ -114,11 +114,12 @@ def _template(name: str) -> jinja2.Template:
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(name)
 
 
-def index(pages: list[Page], failed: list[Page]) -> str:
+def index(profile: str, pages: list[Page], failed: list[Page]) -> str:
     """Return the index page of a profile.
 
     Parameters
     ----------
+    profile : str
     pages : list of Page
         All of them, also those that have not been made yet.
     failed : list of Page
@@ -129,7 +130,7 @@ def index(pages: list[Page], failed: list[Page]) -> str:
     made = [record for record in records if record]
     trials = {row["trial"]: row for some in rows for row in some}.values()
     return _template("index.html.j2").render(
-        profile=pages[0].home.name,
+        profile=profile,
         pages=[
             {
                 "name": page.name,

@@ -78,7 +78,8 @@ def reproduce(
 
     _check_launchers(due)
     failures: list[Page] = []
-    write(front_page, index(pages, failures))  # or there is no room for any of it
+    # Now, or there is no room for any of it.
+    write(front_page, index(front_page.parent.name, pages, failures))
     with _alone(front_page.parent), prepare(due, say, StatusLine(echo, quiet)) as runner:
         for number, page in enumerate(due, start=1):
             label = f"[{number} of {len(due)}] {page.name}"
@@ -89,7 +90,7 @@ def reproduce(
             except BookError as error:
                 failures.append(page)
                 echo(f"{label}: {error}\n")
-            write(front_page, index(pages, failures))
+            write(front_page, index(front_page.parent.name, pages, failures))
         echo(str(runner.tally))
     if failures:
         names = ", ".join(page.name for page in failures)

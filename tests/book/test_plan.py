@@ -236,7 +236,7 @@ def test_what_is_published_can_be_read_on_a_git_host(notebooks, rendered):
         for path in page.files(record):
             path.write_text("trial,status,overloaded,oversubscribed,versions\n"
                             "one,finished,False,True,mxnet 1\n")  # fmt: skip
-    text = front_page(pages)
+    text = front_page("tiny", pages)
     assert "a processor, 2 cores, 16 GB" in text and "- mxnet 1" in text
     assert "## [0.1 A tiny notebook](0-1-tiny.ipynb)" in text
     assert "## [0.2 Another](0-2-other.ipynb)" in text

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from tiny import FAILS, up_to_date, write
 
+from labkit.book import publish as publishing
 from labkit.book import reproduce as module
 from labkit.book.plan import BookError
 from labkit.book.publish import publish
@@ -80,6 +81,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert up_to_date(notebooks)
 
     # And it can be published, with its tables.
+    monkeypatch.setattr(publishing, "USUAL", "tiny")
     published = tmp_path / "published"
     published.mkdir()
     (published / "of-last-time").touch()
@@ -90,22 +92,38 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert len(trials) == 1 and trials["accuracy"].notna().all()
     assert set(trials["host"]) == {platform.node()} and trials["revision"].notna().all()
 
-    # Another profile's pages come into a folder of their own, its trials into the same tables.
+    # Another profile's pages come into a folder of their own, its trials into the same tables;
+    # what is published stays, also where it is no longer at hand.
     with (notebooks / "profiles.toml").open("a") as file:
         file.write("[longer.common]\nsteps = 8\n")
     reproduce("longer", notebooks=notebooks, echo=said.append)
-    publish("tiny", ["longer"], published, notebooks)
+    rendered.rename(tmp_path / "of another sitting")
+    publish("longer", destination=published, notebooks=notebooks)
     assert (published / "longer/0-1-tiny.html").exists()
+    assert there < {str(p.relative_to(published)) for p in published.rglob("*")}
     assert "(longer/README.md)" in (published / "README.md").read_text()
+    assert "--profile tiny" in (published / "README.md").read_text()
     assert "steps = 8" in json.dumps(json.loads((published / "longer/0-1-tiny.ipynb").read_text()))
-    assert sorted(pd.read_parquet(published / "trials.parquet")["steps"]) == [6, 8]
+    for name in ("trials", "steps", "evals"):
+        table = pd.read_parquet(published / f"{name}.parquet")
+        assert table["trial"].nunique() == 2
+    assert len(table) == 2  # evaluations: one of each trial
+
+    # Trials that no page shows any longer go with it.
+    (tmp_path / "of another sitting").rename(rendered)
+    (notebooks / "profiles.toml").write_text("[tiny.common]\nsteps = 9\n[longer.common]\n"
+                                             "steps = 8\n")  # fmt: skip
+    reproduce("tiny", notebooks=notebooks, echo=said.append)
+    publish("tiny", destination=published, notebooks=notebooks)
+    assert sorted(pd.read_parquet(published / "trials.parquet")["steps"]) == [8, 9]
 
     # Not without the runs that it shows; what was published before stays.
-    run = Store().root / trials["trial"][0]
+    trials = pd.read_parquet(published / "trials.parquet")
+    run = Store().root / trials.loc[trials["steps"] == 9, "trial"].item()
     run.rename(tmp_path / "gone")
     with pytest.raises(BookError, match=f"no longer there: {run.name}; first: .* --force"):
         publish("tiny", destination=published, notebooks=notebooks)
-    assert (published / "trials.parquet").exists()
+    assert len(pd.read_parquet(published / "trials.parquet")) == 2
 
 
 def test_a_failing_cell_is_reported_and_the_others_go_on(kernels, notebooks, rendered):
