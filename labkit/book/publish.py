@@ -15,7 +15,7 @@ from labkit.book.plan import profiles as all_profiles
 from labkit.book.render import index, notes
 from labkit.runs import Results, Run, Store
 from labkit.runs.tables import modernise
-from labkit.settings import NOTEBOOKS, REFERENCE
+from labkit.settings import NOTEBOOKS, REFERENCE, outputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,20 +57,25 @@ def publish(
     made = {name: _made(name, destination, notebooks) for name in profiles}
     paths = {path: None for name, pages in made.items() for path in _runs(name, pages)}
     results = Results(map(Run.read, paths))
-    for name, pages in made.items():
-        for page in pages:
-            _copy(page, _folder(name, destination))
+    before = _figures(page for name in made for page in _published(name, destination, notebooks))
+    for name in made:
+        shutil.copytree(
+            outputs() / name, _folder(name, destination), dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns(".*"),
+        )  # fmt: skip
     books = {
         name: [page for page in _published(name, destination, notebooks) if page.record()]
         for name in all_profiles(notebooks)
     }
     books = {name: pages for name, pages in books.items() if pages}
+    for path in before - _figures(page for pages in books.values() for page in pages):
+        path.unlink(missing_ok=True)
     for name, pages in books.items():
         folder = _folder(name, destination)
         also = [other for other in books if other != USUAL] if name == USUAL else []
         (folder / "README.md").write_text(front_page(name, pages, also))
-        (folder / "index.html").write_text(index(name, pages, []))
-        _tidy(folder, pages)
+        if name in made:
+            (folder / "index.html").write_text(index(name, pages, []))
     shown = {row["trial"] for pages in books.values() for page in pages for row in page.trials()}
     for name, table in TABLES.items():
         path = destination / f"{name}.parquet"
@@ -95,6 +100,10 @@ def _published(profile: str, destination: Path, notebooks: Path) -> list[Page]:
     return [replace(page, home=folder) for page in plan(profile, notebooks=notebooks)]
 
 
+def _figures(pages: Iterable[Page]) -> set[Path]:
+    return {path for page in pages for path in page.files(page.record())}
+
+
 def _made(profile: str, destination: Path, notebooks: Path) -> list[Page]:
     """Return the pages of a profile that have been made; they can be published as they are."""
     pages = plan(profile, notebooks=notebooks)
@@ -102,7 +111,7 @@ def _made(profile: str, destination: Path, notebooks: Path) -> list[Page]:
     due = made
     if profile == USUAL:
         there = {p.name for p in _published(profile, destination, notebooks) if p.record()}
-        anew = any(page.measures for page in made)
+        anew = any(page.trials() for page in made)
         due = [p for p in pages if p in made or p.name not in there or (anew and p.measures)]
     stale = [page.name for page in due or pages if not page.is_up_to_date()]
     if stale:
@@ -110,26 +119,6 @@ def _made(profile: str, destination: Path, notebooks: Path) -> list[Page]:
             f"not up to date: {', '.join(stale)}; first: labkit reproduce --profile {profile}"
         )
     return made
-
-
-def _copy(page: Page, folder: Path) -> None:
-    """Copy a page with its figures into a folder; its notebook, which says what it is, last."""
-    files = [*page.files(page.record()), page.executed.with_suffix(".html"), page.executed]
-    for path in files:
-        copy = folder / path.relative_to(page.home)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-
-
-def _tidy(folder: Path, pages: Iterable[Page]) -> None:
-    """Remove the files of a folder that belong to none of its pages."""
-    kept = {folder / name for name in ("README.md", "index.html")}
-    kept |= {folder / f"{name}.parquet" for name in TABLES}
-    for page in pages:
-        kept |= {page.executed, page.executed.with_suffix(".html"), *page.files(page.record())}
-    for path in [*folder.glob("*"), *folder.glob("figures/*")]:
-        if path.is_file() and path not in kept:
-            path.unlink()
 
 
 def _merged(path: Path, new: pd.DataFrame, shown: set[str]) -> pd.DataFrame:

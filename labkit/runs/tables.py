@@ -110,7 +110,7 @@ def modernise(table: pd.DataFrame) -> pd.DataFrame:
     if "strategy" in table and "optimizer" not in table:
         own = table["strategy"] != "script"
         table = table.assign(optimizer=own.map({True: "sgd", False: None}))
-    if "strategy" in table and "variables" not in table:
+    if "status" in table and "variables" not in table:
         table = table.assign(variables=None)  # nobody had said so
     return table
 

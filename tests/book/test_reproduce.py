@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
-from tiny import FAILS, up_to_date, write
+from tiny import FAILS, FIGURE, TRIAL, up_to_date, write
 
 from labkit.book import publish as publishing
 from labkit.book import reproduce as module
@@ -83,8 +83,6 @@ def test_a_notebook_is_run_rendered_and_kept(
     # And it can be published, with its tables.
     monkeypatch.setattr(publishing, "USUAL", "tiny")
     published = tmp_path / "published"
-    published.mkdir()
-    (published / "of-last-time").touch()
     publish("tiny", destination=published, notebooks=notebooks)
     there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")} | {"README.md"}
     assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
@@ -113,8 +111,10 @@ def test_a_notebook_is_run_rendered_and_kept(
     (tmp_path / "of another sitting").rename(rendered)
     (notebooks / "profiles.toml").write_text("[tiny.common]\nsteps = 9\n[longer.common]\n"
                                              "steps = 8\n")  # fmt: skip
+    write(notebooks / "0-1-tiny.ipynb", TRIAL, FIGURE.replace("6.5a", "6.6"))
     reproduce("tiny", notebooks=notebooks, echo=said.append)
     publish("tiny", destination=published, notebooks=notebooks)
+    assert {path.stem for path in (published / "figures").iterdir()} == {"6.6"}
     assert sorted(pd.read_parquet(published / "trials.parquet")["steps"]) == [8, 9]
 
     # Not without the runs that it shows; what was published before stays.
