@@ -14,7 +14,6 @@ from labkit.book import pages
 from labkit.book import reproduce as module
 from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan, select
-from labkit.book.publish import front_page, publish
 from labkit.book.reproduce import reproduce
 from labkit.errors import LabkitError
 
@@ -216,31 +215,3 @@ def test_a_page_is_made_again_when_what_it_comes_from_changes(notebooks, rendere
         change()
         assert not up_to_date(notebooks)
     monkeypatch.undo()
-
-
-def test_a_book_is_published_only_when_it_is_up_to_date(notebooks, rendered, tmp_path):
-    with pytest.raises(BookError, match="0-1-tiny; first: labkit reproduce --profile tiny"):
-        publish("tiny", destination=tmp_path / "published", notebooks=notebooks)
-    assert not (tmp_path / "published").exists()
-
-
-def test_what_is_published_can_be_read_on_a_git_host(notebooks, rendered):
-    write(notebooks / "0-2-other.ipynb", title="# 0.2 Another")
-    pages = plan("tiny", notebooks=notebooks)
-    machine = {"cpu_model": "a processor", "cores": 2, "memory": 2**34, "system": "Linux"}
-    (rendered / "figures").mkdir(parents=True)
-    for page, figures in zip(pages, ([{"number": "6.3", "title": "6.3 Rates"}], []), strict=True):
-        record = {"figures": figures, "machine": machine, "finished": "2020-02-20 20:20",
-                  "revision": "abc"}  # fmt: skip
-        page.executed.write_text(json.dumps({"metadata": {"labkit": record}}))
-        for path in page.files(record):
-            path.write_text("trial,status,overloaded,oversubscribed,versions\n"
-                            "one,finished,False,True,mxnet 1\n")  # fmt: skip
-    text = front_page("tiny", pages)
-    assert "a processor, 2 cores, 16 GB" in text and "- mxnet 1" in text
-    assert "## [0.1 A tiny notebook](0-1-tiny.ipynb)" in text
-    assert "## [0.2 Another](0-2-other.ipynb)" in text
-    assert "1 oversubscribed" in text
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        assert (rendered / target).exists(), target
-    assert "![6.3 Rates](figures/6.3.svg)" in text
