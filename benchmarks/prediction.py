@@ -66,9 +66,9 @@ def simulated(tables):
     trials = results.published()
     for setting, table in tables.items():
         rest = [number for number in sorted(table) if number > HELD_OUT]
-        *alone, cpu = setting
-        demands = measured(trials, *alone)
-        for forecast in what_if(demands, rest, slowdown=setting[4], cpu=cpu).forecasts:
+        *_, slowdown, _, cpu = setting
+        demands = measured(trials, *setting)
+        for forecast in what_if(demands, rest, slowdown=slowdown, cpu=cpu).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))
             misses += miss_of(forecast, table, setting)

@@ -42,8 +42,8 @@ def compare(table, steps):
     for name in ("slowdown", "slowdown_spread", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows.assign(optimizer=rows.optimizer.fillna("sgd"))  # a script has its own
-    asked = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer"]
-    names = [*asked, "slowdown_spread", "cpu", "workers", "servers", "launcher", "cores"]
+    asked = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu"]
+    names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))

@@ -179,7 +179,7 @@ def _simulated(
         raise LabkitError(f"node: {node!r}{nearest(node, NODES)}; allowed: {', '.join(NODES)}")
     said = {name: options[name] for name in SYSTEM if options[name] is not None}
     asked = NODES[node] | said
-    same = {name: asked[name] for name in ("strategy", "slowdown") if name in asked}
+    same = {name: asked[name] for name in ("strategy", "slowdown", "cpu") if name in asked}
     same["optimizer"] = options["optimizer"]
     model = Path(options["model"]).name  # as tables have it
     found = measured(table, options["framework"], model, options["batch_size"], **same)

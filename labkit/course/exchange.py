@@ -114,8 +114,8 @@ def exchanges(results: Any, number: str) -> Iterator[tuple[Figure, Any, str]]:
     demands = {}
     for name, trials in results.table.groupby("framework"):
         with contextlib.suppress(NoDemands):
-            one = measured_of(trials).demands
-            slow = plain(trials["slowdown"].iloc[0]) or 1.0
+            slow, cpu = (plain(trials[which].iloc[0]) or 1.0 for which in ("slowdown", "cpu"))
+            one = measured_of(trials).demands.on(cpu)
             demands[name_of(name)] = 1000 * (slow * one.compute + one.client), 1000 * one.server
     if demands:
         yield exchange(demands, number=number), results, f"{number}-exchange"

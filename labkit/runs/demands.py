@@ -97,13 +97,14 @@ def measured(
     strategy: str = "async-ps",
     slowdown: float = 1.0,
     optimizer: str = "sgd",
+    cpu: float = 1.0,
 ) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
     Only runs with parameter servers that kept nobody waiting for a core are taken, on one machine,
     with one code and the same versions, as many servers and the same clipping: where there are
-    several of these, the last ones. Those of the strategy and with the slowdown that are asked for
-    come first, then those of the other strategy and those without a slowdown.
+    several of these, the last ones. Those of the strategy and on the nodes that are asked for come
+    first, then those of the other strategy, on nodes with whole cores, and without a slowdown.
 
     A worker's CPU time is that of computing and of its part in pushing and pulling; the
     calibration of a slow node or a ``single`` run of the same tells the two apart, without them
@@ -119,6 +120,8 @@ def measured(
     strategy : str
     slowdown : float
     optimizer : str
+    cpu : float
+        The fraction of a core that a node has for all but computing gradients.
 
     Returns
     -------
@@ -144,14 +147,15 @@ def measured(
         )
     if "optimizer" in rows:  # servers have more to do for some than for others
         rows = rows[rows["optimizer"] == optimizer]
-    if "cpu" in rows:  # what less of it would do is asked, of what whole cores did
-        rows = rows[rows["cpu"].isna()]
-    for name in ("threads", "slowdown"):
+    for name in ("threads", "slowdown", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows[rows["threads"] == 1]
     served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
-    at_once = served["slowdown"] == slowdown
-    served = served[at_once if at_once.any() else served["slowdown"] == 1]
+    for stretched, share in ((slowdown, cpu), (slowdown, 1.0), (1.0, 1.0)):
+        alike = (served["slowdown"] == stretched) & (served["cpu"] == share)
+        if alike.any():
+            break
+    served = served[alike]
     same = served["strategy"] == strategy
     served = served[same] if same.any() else served
     if served.empty:
@@ -164,29 +168,32 @@ def measured(
         )
     served = latest(settled(served), (*CIRCUMSTANCES, *ALIKE))
     where = {name: served[name].iloc[0] for name in CIRCUMSTANCES if name in served}
-    alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1)]
+    alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1) & (rows["cpu"] == 1)]
     for name, value in where.items():
         alone = alone[alone[name] == value]
     wall = 1 / served["batches_per_second"].mean()
-    cpu = served["cpu_ms_per_step"].mean() / 1000
+    taken = served["cpu_ms_per_step"].mean() / 1000
     compute = _mean(served, "compute_ms") / 1000
     if math.isnan(compute):
         compute = _mean(alone, "cpu_ms_per_step") / 1000
-    compute = float(np.fmin(compute, cpu))
-    # Of the step's time, what is left for the servers.
-    left = wall - cpu - (served["slowdown"].iloc[0] - 1) * compute
+    compute = float(np.fmin(compute, taken))
+    # What a gradient took longer than the calibration's comes off a slow node's wait: no worker
+    # sent and received for longer than it did not compute.
+    left = wall - stretched * compute
+    client = min(taken - compute, share * max(0.0, left))
+    left -= client / share  # for the servers
     server = _mean(served, "server_cpu_ms_per_update") / 1000
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
-        server = float(np.fmin(server, max(0.0, left)))
+        server = float(np.fmin(server, share * max(0.0, left)))
     sizes = _sizes(served, framework, model)
     demands = Demands(
         compute=compute,
-        client=cpu - compute,
+        client=client,
         server=server,
         variables=tuple(FLOAT * size for size in sizes or (1,)),
-        latency=max(0.0, left - server),
-        hidden=min(max(0.0, server - left), server),
+        latency=max(0.0, left - server / share),
+        hidden=min(max(0.0, server - share * left), server),
         per_step=_per_step(rows, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
@@ -213,6 +220,7 @@ def measured_of(trials: pd.DataFrame) -> Measured:
     return measured(
         trials, first["framework"], first["model"], first["batch_size"],
         first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
+        first.get("cpu") or 1.0,
     )  # fmt: skip
 
 
@@ -220,7 +228,7 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
     """Return what lock step asks of the servers beyond what each gradient does without it."""
     if (served["strategy"] != "sync-ps").any():
         return 0.0
-    alike = [name for name in (*CIRCUMSTANCES, *ALIKE, "slowdown") if name in rows]
+    alike = [name for name in (*CIRCUMSTANCES, *ALIKE, "slowdown", "cpu") if name in rows]
     first = served.iloc[0]
     one_by_one = rows[rows["strategy"] == "async-ps"]
     for name in alike:

@@ -18,8 +18,9 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
     -------
     dict of str to float
         Megabytes that the workers' pods sent, and received, for each step; the Mbit/s of the pod
-        that sent or received most; and the share of the time in which the pod that waited longest
-        for its share of a core did so.
+        that sent or received most; the share of the time in which the pod that waited longest for
+        its share of a core did so; and, of servers in pods of their own, the milliseconds of CPU
+        for each update, without those of connecting the workers.
     """
     use = run.record.get("use", {})
     if not use:
@@ -29,7 +30,7 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
         for pod, used in use.items()
     }
     workers = [rate for pod, rate in rates.items() if pod.startswith("worker ")]
-    return {
+    columns = {
         "throttled_share": max(rate["throttled"] for rate in rates.values()),
         "sent_mb_per_step": sum(rate["sent"] for rate in workers) / batches_per_second / 1e6,
         "received_mb_per_step": (
@@ -39,3 +40,7 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
             8 * max(rate["sent"], rate["received"]) / 1e6 for rate in rates.values()
         ),
     }
+    servers = [rate.get("own") for pod, rate in rates.items() if pod.startswith("server ")]
+    if servers and None not in servers:  # earlier versions did not keep it
+        columns["server_cpu_ms_per_update"] = 1000 * sum(servers) / batches_per_second
+    return columns

@@ -220,7 +220,8 @@ def _predict(trials: pd.DataFrame) -> WhatIf | None:
     On a cluster each node has cores of its own; what one machine ran shares its cores.
     """
     first = {name: plain(value) for name, value in trials.iloc[0].items()}
-    asked = {name: first[name] for name in ("slowdown", "slowdown_spread") if first.get(name)}
+    nodes = ("slowdown", "slowdown_spread", "cpu")
+    asked = {name: first[name] for name in nodes if first.get(name)}
     if any(trials["servers"] != trials["workers"].map(FRAMEWORKS[first["framework"]].servers_for)):
         asked["servers"] = first["servers"]
     try:

@@ -45,6 +45,36 @@ def test_what_had_a_share_of_a_core_only_says_nothing_of_whole_ones(table):
         measured(less, *WHICH)
 
 
+def test_nodes_with_that_share_of_a_core_come_first(table):
+    """Ten times 40 ms of computing; 2 ms of its own and 6 ms of the server take 50 ms at 0.16."""
+    less = table.assign(
+        cpu=0.16, slowdown=10.0, compute_ms=40.0, cpu_ms_per_step=42.0, launcher="kubernetes",
+        server_cpu_ms_per_update=6.0, batches_per_second=2.0,
+    )  # fmt: skip
+    both = pd.concat([table.assign(cpu=None), less], ignore_index=True)
+    found = measured(both, *WHICH, slowdown=10.0, cpu=0.16)
+    assert found.demands.compute == pytest.approx(0.04)
+    assert found.demands.client == pytest.approx(0.002)
+    assert found.demands.server == pytest.approx(0.006)
+    assert found.demands.latency == pytest.approx(0.05)
+    nodes = {"slowdown": 10.0, "cpu": 0.16}
+    assert simulate(found.system(1, **nodes)).throughput == pytest.approx(2)
+    assert measured(both, *WHICH, slowdown=10.0, cpu=0.5) == measured(table, *WHICH)
+
+
+def test_a_gradient_that_took_longer_than_the_calibration_says_takes_that_off_its_wait(table):
+    """Of 15 ms beyond it only 2 can have been for sending: all else is the gradient's."""
+    slow = table.assign(
+        slowdown=10.0, compute_ms=40.0, cpu_ms_per_step=55.0, launcher="kubernetes",
+        server_cpu_ms_per_update=1.0, batches_per_second=1 / 0.402,
+    )  # fmt: skip
+    found = measured(slow, *WHICH, slowdown=10.0)
+    assert found.demands.client == pytest.approx(0.002)
+    assert found.demands.hidden == pytest.approx(found.demands.server)
+    alone = simulate(found.system(1, slowdown=10.0))
+    assert alone.throughput == pytest.approx(1 / 0.402, rel=0.005)
+
+
 def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
     made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
     found = measured(store.results().table, "tensorflow", "lenet5", 50)

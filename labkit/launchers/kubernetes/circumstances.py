@@ -19,8 +19,8 @@ from labkit.replicas import podlog
 from labkit.replicas.events import Barrier, End, Event, Rate, Step
 from labkit.trials import Trial
 
-USED = ("throttled", "sent", "received")
-"""What a pod's samples say of its use of its share of a core, and of the network."""
+USED = ("own", "throttled", "sent", "received")
+"""What a pod's samples say of its use of the CPU, of its share of it, and of the network."""
 
 
 @dataclass

@@ -162,7 +162,7 @@ def test_what_pods_used_while_all_were_limited():
     use = recorded(102.5, 99.0)["use"]
     assert use["worker 0"] == use["worker 1"]
     assert use["worker 0"] == pytest.approx(
-        {"seconds": 7.5, "throttled": 3.75, "sent": 7500, "received": 15_000}
+        {"seconds": 7.5, "own": 1.875, "throttled": 3.75, "sent": 7500, "received": 15_000}
     )
 
 
@@ -178,7 +178,7 @@ def test_a_server_on_a_node_of_its_own_has_used_something_too():
     ]  # fmt: skip
     use = recorded(102.5, 99.0, server=server)["use"]
     assert use["server 0"] == pytest.approx(
-        {"seconds": 7.5, "throttled": 0, "sent": 750, "received": 5250}
+        {"seconds": 7.5, "own": 1.875, "throttled": 0, "sent": 750, "received": 5250}
     )
 
 
