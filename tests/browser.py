@@ -73,24 +73,44 @@ class Browser:
 
     def call(self, method, **params):
         """Return what the browser answers; what else it says meanwhile is kept."""
+        asked = self._send(method, params)
+        while True:
+            said = self._receive()
+            if said.get("id") == asked:
+                assert "error" not in said, said
+                return said["result"]
+
+    def _send(self, method, params):
         self.number += 1
         request = {"id": self.number, "method": method, "params": params, **self.session}
         self.socket.send(json.dumps(request))
-        while True:
-            said = json.loads(self.socket.recv())
-            if said.get("id") == self.number:
-                assert "error" not in said, said
-                return said["result"]
-            self.events.append(said)
+        return self.number
+
+    def _receive(self):
+        """Return what the browser says next; a page that asks whether to leave it may be left."""
+        said = json.loads(self.socket.recv())
+        self.events.append(said)
+        if said.get("method") == "Page.javascriptDialogOpening":
+            self._send("Page.handleJavaScriptDialog", {"accept": True})
+        return said
 
     def open(self, address, width=DESKTOP, dark=False):
         """Load a page in a window of some width, and wait until its equations are set."""
         self.events.clear()
         self.resize(width, dark)
         self.call("Page.navigate", url=address)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(json.loads(self.socket.recv()))
+        self._loaded()
         self.evaluate("window.MathJax?.startup?.promise.then(() => 0)")
+
+    def reload(self):
+        """Load the page again, as it is in its window, even if that asks whether to leave it."""
+        self.events.clear()
+        self.call("Page.reload")
+        self._loaded()
+
+    def _loaded(self):
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self._receive()
 
     def resize(self, width=DESKTOP, dark=False):
         """Give the window, and the page in it, another width and another scheme of colours."""

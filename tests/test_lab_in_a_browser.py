@@ -1,6 +1,7 @@
 """JupyterLab as `make lab` opens it, in a real browser: a sweep runs, and a slider acts."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -58,6 +59,11 @@ def open_notebook(browser, lab, path):
     browser.open(lab.address(path.relative_to(REPOSITORY)))
     browser.wait(f"{PANEL}?.innerText.includes('Python 3 (ipykernel)')")
     browser.wait("document.body.innerText.includes('| Idle')")
+
+
+def step_in(text):
+    """Return the step that a bar's line names."""
+    return int(re.search(r"step (\d+)", text).group(1))
 
 
 def choose(browser, menu, entry):
@@ -180,6 +186,21 @@ def test_two_notebooks_at_once_take_turns(browser, another_browser, lab, own):
     choose(browser, "Kernel", "Interrupt Kernel")
     another_browser.wait(f"{PANEL}.innerText.includes('1 trial: 1 run')", 120)
     assert not errors_of_cells(another_browser)
+
+
+def test_after_a_reload_of_the_page_the_bar_moves_on(browser, lab, own):
+    run_all(browser, lab, sweep_in(own / "reloaded.ipynb", ENDLESS, seed=75), "loss")
+    choose(browser, "File", "Save Notebook")
+    saved = own / "reloaded.ipynb"
+    eventually(lambda: "so far" in saved.read_text())
+    browser.reload()
+    browser.wait("document.body.innerText.includes('| Busy')")
+    shown = f"{PANEL}?.querySelector('.jp-OutputArea progress')?.parentElement.innerText"
+    first = browser.wait(shown)
+    second = browser.wait(f"({shown} ?? {first!r}) !== {first!r} && {shown}")
+    assert step_in(second) > step_in(first) > 0
+    choose(browser, "Kernel", "Interrupt Kernel")
+    browser.wait(f"{PANEL}.querySelector('.jp-OutputArea progress') === null")
 
 
 def test_a_restart_during_a_sweep_leaves_nothing_running(browser, another_browser, lab, own):

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from labkit.progress.course import Course, TrialCourse, duration
+from labkit.progress.reloaded import Reloaded
 from labkit.progress.tally import Tally
 
 if TYPE_CHECKING:
@@ -227,10 +228,10 @@ class Terminal(Screen):
 
 
 class Notebook(Ticking):
-    """Rewrites one output of a notebook's cell: plain HTML, with the time at which it was written.
+    """Rewrites one output of a notebook's cell: plain HTML, with the time of its writing.
 
-    After a reload of the page JupyterLab shows it as it was saved last, and moves it no more; in
-    place of a widget it would show nothing until the cell has ended.
+    After a reload of the page JupyterLab shows it as it was saved last, and `Reloaded` goes on
+    from there; of a widget it would show nothing until the cell has ended.
     """
 
     interval = 1.0
@@ -239,6 +240,7 @@ class Notebook(Ticking):
         super().__init__(course, lock)
         self._handle: Any = None
         self._html = self._said = ""
+        self._reloaded = Reloaded()
 
     def planned(self, trials: int, said: str = "") -> None:
         """Make the output, with what is planned above all that will move."""
@@ -248,11 +250,13 @@ class Notebook(Ticking):
 
     def tick(self) -> None:
         """Rewrite the output."""
-        self._show(self.html())
+        self._show(self._reloaded.keep(self.html()))
 
     def finish(self, tally: Tally) -> None:
         """Leave what came of all trials, instead of how far they are."""
-        self._show(f"<p>{escape(str(tally))}</p>")
+        said = f"<p>{escape(str(tally))}</p>"
+        self._show(said)
+        self._reloaded.finish(said)
         self._handle = None
 
     def close(self) -> None:
@@ -260,6 +264,7 @@ class Notebook(Ticking):
         super().close()
         if self._handle is not None:
             self._show("")
+            self._reloaded.close()
 
     def _show(self, html: str) -> None:
         from IPython.display import HTML, display
