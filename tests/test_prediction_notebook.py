@@ -49,8 +49,14 @@ def test_predictions_know_nothing_of_what_they_predict(predicted):
     assert "no guess yet" in printed and seen["guesses"] == [{}, {}]
     for title, _ in found.values():
         assert "slow nodes (computing takes 20 times as long)" in title
-    assert all(f"{name}, {how}\n" in printed for name in ("tensorflow", "mxnet")
+    assert all(f"{name}, batch size 128, {how}\n" in printed for name in ("tensorflow", "mxnet")
                for how in ("from throughput", "simulated"))  # fmt: skip
+
+
+def test_each_batch_size_has_its_own_points(predicted):
+    trials, found, *_, seen = predicted(("= [128]", "= [32, 128]"))
+    assert len(trials) == 16 and len(found) == 4
+    assert seen["points"][:4] == seen["demands"] == [{1, 2, 5}] * 4
 
 
 def test_a_guess_is_drawn(predicted):
