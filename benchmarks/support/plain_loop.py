@@ -100,7 +100,9 @@ def tensorflow_loop():
     optimizer = tf.train.GradientDescentOptimizer(ARGS.learning_rate)
     gradients, variables = zip(*optimizer.compute_gradients(loss * scale), strict=True)
     if ARGS.clip_norm:
-        gradients, _ = tf.clip_by_global_norm(gradients, ARGS.clip_norm)
+        # dense, so that the rows of a word that occurs twice are summed before the norm is taken
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients, _ = tf.clip_by_global_norm(dense, ARGS.clip_norm)
     update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
     session = tf.Session(config=trainer.config(ARGS))
     session.run(tf.global_variables_initializer())
