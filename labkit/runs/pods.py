@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from labkit.runs.run import Run
 
 
@@ -41,6 +43,9 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
         ),
     }
     servers = [rate.get("own") for pod, rate in rates.items() if pod.startswith("server ")]
-    if servers and None not in servers:  # earlier versions did not keep it
-        columns["server_cpu_ms_per_update"] = 1000 * sum(servers) / batches_per_second
+    if servers:
+        known = None not in servers  # earlier versions did not keep it
+        columns["server_cpu_ms_per_update"] = (
+            1000 * sum(servers) / batches_per_second if known else math.nan
+        )
     return columns

@@ -55,6 +55,13 @@ def test_servers_in_pods_of_their_own_took_what_these_did_while_workers_trained(
     assert row.server_cpu_ms_per_update == pytest.approx(1000 * 1.2 / 10 / 15)
 
 
+def test_what_such_servers_took_is_not_known_of_runs_that_counted_their_start(store):
+    trial = made_runs.trial(framework="tensorflow")
+    alone = {"seconds": 10.0, "throttled": 0.0, "sent": 0, "received": 0}
+    made_runs.add(store, trial, use=USE | {"server 0": alone})
+    assert math.isnan(store.results([trial]).table.iloc[0].server_cpu_ms_per_update)
+
+
 def test_the_window_of_limited_pods_begins_when_all_are(store):
     trial = made_runs.trial(slowdown=10.0, cpu=0.5)
     made_runs.add(store, trial, limited_s=4.0, calibration={"median": 0.01})
