@@ -80,7 +80,7 @@ def simulated(tables):
     for setting, table in tables.items():
         rest = [number for number in sorted(table) if number > HELD_OUT]
         *_, slowdown, _, cpu = setting
-        demands = measured(trials, *setting)
+        demands = measured(trials, *setting, known=HELD_OUT)
         for forecast in what_if(demands, rest, slowdown=slowdown, cpu=cpu).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))

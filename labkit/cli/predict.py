@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ def _simulated(
     said = {name: options[name] for name in SYSTEM if options[name] is not None}
     asked = NODES[node] | said
     same = {name: asked[name] for name in ("strategy", "slowdown", "cpu") if name in asked}
-    same["optimizer"] = options["optimizer"]
+    same |= {"optimizer": options["optimizer"], "known": math.inf}
     model = Path(options["model"]).name  # as tables have it
     found = measured(table, options["framework"], model, options["batch_size"], **same)
     return what_if(found, workers or [*doubled, most], level, **asked)

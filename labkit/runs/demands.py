@@ -98,6 +98,7 @@ def measured(
     slowdown: float = 1.0,
     optimizer: str = "sgd",
     cpu: float = 1.0,
+    known: float = 1,
 ) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
@@ -111,6 +112,10 @@ def measured(
     all counts as computing. Where a table does not say what the servers took, it is the rest of
     the step's time.
 
+    A server that one worker asks now and then finds its caches full of other things, and takes up
+    to twice as long as beside many. So what it takes is that of runs with more workers, where
+    these may be looked at and had as many servers.
+
     Parameters
     ----------
     table : DataFrame
@@ -122,6 +127,8 @@ def measured(
     optimizer : str
     cpu : float
         The fraction of a core that a node has for all but computing gradients.
+    known : float
+        Up to how many workers runs may say what asynchronous servers take.
 
     Returns
     -------
@@ -136,7 +143,7 @@ def measured(
         (table["framework"] == framework)
         & (table["model"] == model)
         & (table["batch_size"] == batch_size)
-        & (table["workers"] == 1)
+        & (table["workers"] <= known)
         & table["batches_per_second"].notna()
     ]
     if (rows["strategy"] == "script").any():
@@ -149,7 +156,8 @@ def measured(
         rows = rows[rows["optimizer"] == optimizer]
     for name in ("threads", "slowdown", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
-    rows = rows[rows["threads"] == 1]
+    every = rows[rows["threads"] == 1]
+    rows = every[every["workers"] == 1]
     served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
     for stretched, share in ((slowdown, cpu), (slowdown, 1.0), (1.0, 1.0)):
         alike = (served["slowdown"] == stretched) & (served["cpu"] == share)
@@ -182,7 +190,7 @@ def measured(
     left = wall - stretched * compute
     client = min(taken - compute, share * max(0.0, left))
     left -= client / share  # for the servers
-    server = _mean(served, "server_cpu_ms_per_update") / 1000
+    server = _mean(_busiest(every, served), "server_cpu_ms_per_update") / 1000
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * max(0.0, left)))
@@ -228,14 +236,31 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
     """Return what lock step asks of the servers beyond what each gradient does without it."""
     if (served["strategy"] != "sync-ps").any():
         return 0.0
-    alike = [name for name in (*CIRCUMSTANCES, *ALIKE, "slowdown", "cpu") if name in rows]
-    first = served.iloc[0]
-    one_by_one = rows[rows["strategy"] == "async-ps"]
-    for name in alike:
-        same = [plain(value) == plain(first[name]) for value in one_by_one[name]]
-        one_by_one = one_by_one.loc[same]
+    one_by_one = _like(served, rows[rows["strategy"] == "async-ps"])
     each = _mean(one_by_one, "server_cpu_ms_per_update") / 1000
     return float(np.nan_to_num(np.clip(server - each, 0.0, server)))
+
+
+def _busiest(every: pd.DataFrame, served: pd.DataFrame) -> pd.DataFrame:
+    """Return the asynchronous runs like some whose servers were asked by the most workers."""
+    if (served["strategy"] != "async-ps").any() or "server_cpu_ms_per_update" not in every:
+        return served
+    asked = every[
+        (every["strategy"] == "async-ps")
+        & ~every["oversubscribed"].astype(bool)
+        & every["server_cpu_ms_per_update"].notna()
+    ]
+    like = _like(served, asked)
+    return served if like.empty else like[like["workers"] == like["workers"].max()]
+
+
+def _like(served: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that were run where, with what and on such nodes as those of one worker."""
+    first = served.iloc[0]
+    for name in (*CIRCUMSTANCES, *ALIKE, "slowdown", "slowdown_spread", "cpu"):
+        if name in rows:
+            rows = rows.loc[[plain(value) == plain(first[name]) for value in rows[name]]]
+    return rows
 
 
 def _sizes(rows: pd.DataFrame, framework: str, model: str) -> tuple[int, ...] | None:

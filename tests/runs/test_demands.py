@@ -75,6 +75,29 @@ def test_a_gradient_that_took_longer_than_the_calibration_says_takes_that_off_it
     assert alone.throughput == pytest.approx(1 / 0.402, rel=0.005)
 
 
+@pytest.mark.parametrize(
+    ("known", "strategy", "servers", "takes"),
+    [(1, "async-ps", 1, 8), (2, "async-ps", 1, 6), (5, "async-ps", 1, 5),
+     (5, "sync-ps", 1, 8), (5, "async-ps", 2, 8)],
+)  # fmt: skip
+def test_a_server_takes_what_it_takes_beside_the_most_workers_that_are_known(
+    table, known, strategy, servers, takes
+):
+    """Of more workers only what an asynchronous server took counts, if there were as many."""
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", strategy=strategy, servers=1,
+        oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, servers=1 if n == 1 else servers)
+            for n, ms in ((1, 8.0), (2, 6.0), (5, 5.0))]  # fmt: skip
+    lost = one.assign(workers=4, server_cpu_ms_per_update=np.nan)
+    every = pd.concat([*rows, lost], ignore_index=True)
+    found = measured(every, "tensorflow", "lenet5", 50, strategy, known=known)
+    assert found.demands.server == pytest.approx(takes / 1000)
+    assert found.rates == (pytest.approx(10),)
+    assert simulate(found.system(1)).throughput == pytest.approx(10)
+
+
 def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
     made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
     found = measured(store.results().table, "tensorflow", "lenet5", 50)
