@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,9 +84,13 @@ class Measured:
                 f"bandwidth: how large the variables of {self.model} are is not known here; "
                 f"leave it out, or take one of {', '.join(MODELS)}"
             )
+        # A gradient on a slow node uses up the node's share of a core for longer, not its wait.
+        demands, slowdown = self.demands.on(cpu), values.pop("slowdown", 1.0)
+        longer = max(1.0, min(1 / cpu, slowdown))
         return System(
-            self.demands.on(cpu), workers, servers, placement=row.placement,
-            beside=row.servers_per_worker and servers == workers, **values,
+            replace(demands, compute=demands.compute * longer), workers, servers,
+            placement=row.placement, beside=row.servers_per_worker and servers == workers,
+            slowdown=slowdown / longer, **values,
         )  # fmt: skip
 
 
@@ -190,16 +195,17 @@ def measured(
     left = wall - stretched * compute
     client = min(taken - compute, share * max(0.0, left))
     left -= client / share  # for the servers
-    server = _mean(_busiest(every, served), "server_cpu_ms_per_update") / 1000
+    sizes = _sizes(served, framework, model)
+    variables = tuple(FLOAT * size for size in sizes or (1,))
+    server = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * max(0.0, left)))
-    sizes = _sizes(served, framework, model)
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
-        variables=tuple(FLOAT * size for size in sizes or (1,)),
+        variables=variables,
         latency=max(0.0, left - server / share),
         hidden=min(max(0.0, server - share * left), server),
         per_step=_per_step(rows, served, server),
@@ -241,24 +247,45 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
     return float(np.nan_to_num(np.clip(server - each, 0.0, server)))
 
 
-def _busiest(every: pd.DataFrame, served: pd.DataFrame) -> pd.DataFrame:
-    """Return the asynchronous runs like some whose servers were asked by the most workers."""
-    if (served["strategy"] != "async-ps").any() or "server_cpu_ms_per_update" not in every:
-        return served
-    asked = every[
-        (every["strategy"] == "async-ps")
-        & ~every["oversubscribed"].astype(bool)
-        & every["server_cpu_ms_per_update"].notna()
-    ]
-    like = _like(served, asked)
-    return served if like.empty else like[like["workers"] == like["workers"].max()]
+def _server(
+    every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
+) -> float:
+    """Return the CPU seconds of all servers for an update: the busiest one's, over its share.
+
+    Of asynchronous servers, those beside the most workers, drawn on from the two largest numbers
+    of them to where a server never pauses: what a pause costs it grows with the pause.
+    """
+    row, rows = FRAMEWORKS[framework], served
+    if "server_cpu_ms_per_update" not in every:
+        return math.nan
+    if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
+        beside = row.servers_per_worker and (served["servers"] == 1).all()
+        like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
+        rows = _like(served, like, but=("servers",) if beside else ())
+        rows = rows[rows["servers"] == rows["workers"]] if beside else rows
+    points = []
+    known = rows[rows["server_cpu_ms_per_update"].notna()]
+    for (_, servers), group in known.groupby(["workers", "servers"]):
+        work = System(
+            Demands(1.0, variables=variables), servers=int(servers), placement=row.placement
+        ).placed()[1].max()  # fmt: skip
+        share = _mean(group, "busiest_server")
+        share = work if math.isnan(share) else share
+        taken = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
+        points.append((1 / _mean(group, "batches_per_second"), taken))
+    if not points:
+        return math.nan
+    (longer, more), (pause, taken) = points[max(-2, -len(points))], points[-1]
+    if pause < longer:
+        taken -= max(0.0, more - taken) * pause / (longer - pause)
+    return max(0.0, taken)
 
 
-def _like(served: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:
     """Return the rows that were run where, with what and on such nodes as those of one worker."""
     first = served.iloc[0]
     for name in (*CIRCUMSTANCES, *ALIKE, "slowdown", "slowdown_spread", "cpu"):
-        if name in rows:
+        if name in rows and name not in but:
             rows = rows.loc[[plain(value) == plain(first[name]) for value in rows[name]]]
     return rows
 

@@ -121,8 +121,8 @@ class WhatIf(Forecasts):
 
     def _real(self, workers: int, throughput: float) -> float:
         """Return the share of a step that is not a slow node's wait, which is as long as it is."""
-        slowdowns = self.measured.system(workers, **self.asked).slowdowns
-        waited = (harmonic_mean(slowdowns) - 1) * self.measured.demands.compute
+        system = self.measured.system(workers, **self.asked)
+        waited = (harmonic_mean(system.slowdowns) - 1) * system.demands.compute
         return max(0.0, 1 - waited * throughput / workers)
 
     def _margin(self, workers: int, throughput: float) -> float:

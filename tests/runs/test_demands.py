@@ -77,18 +77,19 @@ def test_a_gradient_that_took_longer_than_the_calibration_says_takes_that_off_it
 
 @pytest.mark.parametrize(
     ("known", "strategy", "servers", "takes"),
-    [(1, "async-ps", 1, 8), (2, "async-ps", 1, 6), (5, "async-ps", 1, 5),
+    [(1, "async-ps", 1, 8), (2, "async-ps", 1, 4), (5, "async-ps", 1, 6 - 1 * 5 / 3),
      (5, "sync-ps", 1, 8), (5, "async-ps", 2, 8)],
 )  # fmt: skip
-def test_a_server_takes_what_it_takes_beside_the_most_workers_that_are_known(
+def test_a_server_takes_what_it_would_take_without_pauses(
     table, known, strategy, servers, takes
 ):
-    """Of more workers only what an asynchronous server took counts, if there were as many."""
+    """Drawn on from the most workers that are known, of runs that had as many servers."""
     one = table[table["workers"] == 1].iloc[[0]].assign(
         framework="tensorflow", launcher="kubernetes", strategy=strategy, servers=1,
-        oversubscribed=False,
+        oversubscribed=False, batches_per_second=10.0,
     )  # fmt: skip
-    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, servers=1 if n == 1 else servers)
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n,
+                       servers=1 if n == 1 else servers)
             for n, ms in ((1, 8.0), (2, 6.0), (5, 5.0))]  # fmt: skip
     lost = one.assign(workers=4, server_cpu_ms_per_update=np.nan)
     every = pd.concat([*rows, lost], ignore_index=True)
@@ -96,6 +97,31 @@ def test_a_server_takes_what_it_takes_beside_the_most_workers_that_are_known(
     assert found.demands.server == pytest.approx(takes / 1000)
     assert found.rates == (pytest.approx(10),)
     assert simulate(found.system(1)).throughput == pytest.approx(10)
+
+
+def test_of_servers_beside_workers_the_busiest_counts(table):
+    """With two, all but one hold little: what the busiest takes is most of what both do."""
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        launcher="kubernetes", servers=1, oversubscribed=False, batches_per_second=5.0,
+        cpu_ms_per_step=50.0,
+    )  # fmt: skip
+    two = one.assign(workers=2, servers=2, busiest_server=0.9, batches_per_second=10.0,
+                     server_cpu_ms_per_update=60.0)  # fmt: skip
+    every = pd.concat([one, two], ignore_index=True)
+    alone, both = (measured(every, *WHICH, known=known) for known in (1, 2))
+    of_two = both.system(2).placed()[1].max()
+    assert both.demands.server * of_two == pytest.approx(0.9 * 0.06)
+    assert alone.demands.server == pytest.approx(one["server_cpu_ms_per_update"].iloc[0] / 1000)
+
+
+def test_a_gradient_uses_up_a_share_of_a_core_for_longer(table):
+    """Not the wait: so there is less of it for the server in the same pod."""
+    found = measured(table, *WHICH)
+    system = found.system(1, cpu=0.5, slowdown=8.0)
+    assert system.demands.compute == pytest.approx(found.demands.compute / 0.5)
+    assert system.slowdown * system.demands.compute == pytest.approx(8 * found.demands.compute)
+    whole = found.system(1, cpu=0.5)  # is not stretched: it has a core for the gradient
+    assert (whole.demands.compute, whole.slowdown) == (found.demands.compute, 1)
 
 
 def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
