@@ -84,7 +84,7 @@ def publish(
     if behind := [page.name for page in computed if page.is_stale()]:
         raise BookError(
             f"published, but {', '.join(behind)} still show what was published before; "
-            f"labkit reproduce --profile {USUAL} --only {' '.join(behind)}, then publish "
+            f"labkit reproduce --profile {USUAL} --only {' --only '.join(behind)}, then publish "
             f"{USUAL} once more"
         )
     return destination
