@@ -33,7 +33,7 @@ CHAPTER_6 = [
 ]
 CHAPTER_7 = ["7-1-mnist-downpour", "7-2-findings"]
 PREDICTION = "8-prediction"
-GUESSED = [PREDICTION, *(f"{n}-prediction" for n in ("6.3", "6.4a", "6.6", "6.7", "6.9"))]
+GUESSED = [f"{n}-prediction" for n in ("6.3", "6.4a", "6.6", "6.7", "6.9")]
 """The figures that show a prediction beside what was measured, one for each framework."""
 PICTURES = [f"{n}-exchange" for n in ("6.3", "6.4", "6.6", "6.7", "6.9")]
 """Those of what passes between workers and server."""
@@ -205,7 +205,9 @@ def test_every_notebook_runs_with_every_profile(profile, monkeypatch):
         done = run(page, monkeypatch)
         trials[page.name], found[page.name], printed[page.name] = done
     shown = [number for page in found.values() for number in page]
+    (size,) = {trial.batch_size for trial in trials[PREDICTION]}
     own = [f"{number}-{name}" for number in GUESSED for name in ("tensorflow", "mxnet")]
+    own += [f"{PREDICTION}-{name}-{size}" for name in ("tensorflow", "mxnet")]
     assert sorted(shown) == sorted([*figures.FIGURES, *own, *PICTURES])
     for page in found.values():
         for number, (title, _) in page.items():
