@@ -118,8 +118,8 @@ def measured(
     the step's time.
 
     A server that one worker asks now and then finds its caches full of other things, and takes up
-    to twice as long as beside many. So what it takes is that of runs with more workers, where
-    these may be looked at and had as many servers.
+    to twice as long as beside many. So what it takes comes from runs with more workers, drawn on
+    to where it never pauses, if these may be looked at and had as many servers or one beside each.
 
     Parameters
     ----------
