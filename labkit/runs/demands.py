@@ -24,6 +24,10 @@ FLOAT = 4
 ALIKE = ("servers", "clip_norm", "loss_over_time")
 """Fields of a trial that ask workers or servers for more or less, and are not asked about."""
 
+SHORTER = 2.0
+"""How many times shorter the pauses of servers have to become to tell what pauses cost: busy
+servers have none to lose, and chance would count for much."""
+
 
 class NoDemands(LabkitError):
     """No run from which the demands of a step could be taken."""
@@ -253,7 +257,8 @@ def _server(
     """Return the CPU seconds of all servers for an update: the busiest one's, over its share.
 
     Of asynchronous servers, those beside the most workers, drawn on from the two largest numbers
-    of them to where a server never pauses: what a pause costs it grows with the pause.
+    of them to where a server never pauses: what a pause costs it grows with the pause. Not where
+    more workers hardly make pauses shorter: there the server is busy all the time.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
@@ -276,7 +281,7 @@ def _server(
     if not points:
         return math.nan
     (longer, more), (pause, taken) = points[max(-2, -len(points))], points[-1]
-    if pause < longer:
+    if SHORTER * pause <= longer:
         taken -= max(0.0, more - taken) * pause / (longer - pause)
     return max(0.0, taken)
 

@@ -99,6 +99,16 @@ def test_a_server_takes_what_it_would_take_without_pauses(
     assert simulate(found.system(1)).throughput == pytest.approx(10)
 
 
+def test_a_server_that_is_busy_has_no_pauses_to_lose(table):
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=rate)
+            for n, ms, rate in ((1, 6.0, 10.0), (10, 4.1, 100.0), (25, 4.0, 110.0))]  # fmt: skip
+    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=25)
+    assert found.demands.server == pytest.approx(0.004)
+
+
 def test_of_servers_beside_workers_the_busiest_counts(table):
     """With two, all but one hold little: what the busiest takes is most of what both do."""
     one = table[table["workers"] == 1].iloc[[0]].assign(
