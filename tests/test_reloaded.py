@@ -34,6 +34,7 @@ def test_what_is_shown_is_also_in_a_file_that_the_server_hands_out(served):
     assert file.read_text().startswith("<p>all</p>") and "Run the cell again" in file.read_text()
     reloaded.close()
     assert file.read_text() == ""
+    assert [path.name for path in served.iterdir()] == [file.name]
 
 
 def test_a_sweep_leaves_the_files_of_others_until_they_are_old(served):

@@ -83,9 +83,9 @@ def publish(
     computed = [page for page in books.get(USUAL, ()) if not page.measures]
     if behind := [page.name for page in computed if page.is_stale()]:
         raise BookError(
-            f"published, but {', '.join(behind)} still show what was published before; "
-            f"labkit reproduce --profile {USUAL} --only {' --only '.join(behind)}, then publish "
-            f"{USUAL} once more"
+            f"published, but {', '.join(behind)} still show what was published before; run "
+            f"`labkit reproduce --profile {USUAL} --only {' --only '.join(behind)}`, then publish "
+            f"{USUAL} again"
         )
     return destination
 

@@ -115,10 +115,10 @@ def predict(
     the throughput is yours. The intervals grow fast beyond what was measured: where the points
     show no bend, they say how far that can be trusted.
 
-    Without MINE.CSV the trial is simulated, from what its runs with one worker recorded:
-    seconds that a step takes of a worker and of its servers. So it can also be asked what other
-    servers, another network or slower nodes would change. The limit is the station that is
-    busiest: a server, a link, the cores.
+    Without MINE.CSV the trial is simulated, from what its runs recorded: the seconds that a step
+    takes of a worker, in those with one, and of the servers, in all of them. So it can also be
+    asked what other servers, another network or slower nodes would change. The limit is the
+    station that is busiest: a server, a link, the cores.
     """
     price = options["price"]
     if points:
@@ -155,7 +155,7 @@ def predict(
 def _simulated(
     until: int | None, workers: tuple[int, ...], level: float, options: dict[str, Any]
 ) -> Any:
-    """Return forecasts from the runs with one worker that were asked for."""
+    """Return forecasts from the runs that were asked for."""
     from labkit.campaign import check_launcher
     from labkit.cli.results import Source
     from labkit.runs.demands import measured

@@ -29,12 +29,14 @@ SCRIPT = """<script>{{
         if (!output.isConnected) return;
         const answer = await fetch({address}, {{cache: "no-store"}}).catch(() => null);
         if (answer?.ok) output.innerHTML = await answer.text();
+        const ended = output.innerHTML === "" || output.querySelector("[data-ended]");
+        if (answer?.status === 404 || ended) clearInterval(timers[{address}]);
     }}, {milliseconds});
 }}</script>"""
 """Each new output sets its sweep's timer anew, so that it rings only in a page that gets none."""
 
 RUN_AGAIN = (
-    "<p>This page was loaded again while the cell ran, and gets no more of its output. "
+    "<p data-ended>This page was loaded again while the cell ran, and gets no more of its output. "
     "Run the cell again: what has been measured is kept.</p>"
 )
 
@@ -56,7 +58,17 @@ class Reloaded:
                         path.unlink()
 
     def keep(self, html: str) -> str:
-        """Keep an output; return it with what fetches the next ones where a page gets none."""
+        """Keep an output.
+
+        Parameters
+        ----------
+        html : str
+
+        Returns
+        -------
+        str
+            It, with what fetches the next ones where a page gets none.
+        """
         if not self._address:
             return html
         self._write(html)
@@ -75,7 +87,10 @@ class Reloaded:
         if self._address:
             with contextlib.suppress(OSError):  # a full disk is for whoever keeps runs to report
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._path.write_text(html)
+                # At once: a page that found half of it would show half of it.
+                unfinished = self._path.with_suffix(".unfinished")
+                unfinished.write_text(html)
+                unfinished.replace(self._path)
 
 
 def address(path: Path) -> str | None:

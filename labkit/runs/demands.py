@@ -24,9 +24,10 @@ FLOAT = 4
 ALIKE = ("servers", "clip_norm", "loss_over_time")
 """Fields of a trial that ask workers or servers for more or less, and are not asked about."""
 
-SHORTER = 2.0
-"""How many times shorter the pauses of servers have to become to tell what pauses cost: busy
-servers have none to lose, and chance would count for much."""
+SHORTER = 1.8
+"""How many times shorter the interval between updates has to become, nearly as twice as many
+workers make it, to tell what pauses cost servers: busy ones have none to lose, and with less
+chance would count for much."""
 
 
 class NoDemands(LabkitError):
@@ -35,7 +36,7 @@ class NoDemands(LabkitError):
 
 @dataclass(frozen=True)
 class Measured:
-    """What runs with one worker say of a step.
+    """What runs with one worker say of a step; of its servers, also those with more workers.
 
     Attributes
     ----------
@@ -50,6 +51,8 @@ class Measured:
         Where and with what they were run.
     sizes_known : bool
         Whether the bytes of the variables are the model's own.
+    served : tuple of int
+        The numbers of workers beside which servers were looked at; empty if none were.
     """
 
     framework: str
@@ -60,6 +63,7 @@ class Measured:
     batch_size: int
     circumstances: dict[str, Any]
     sizes_known: bool
+    served: tuple[int, ...]
 
     def system(
         self, workers: int, servers: int | None = None, cpu: float = 1.0, **values: Any
@@ -71,9 +75,14 @@ class Measured:
         workers : int
         servers : int, optional
         cpu : float
-            The fraction of a core that a node has for all but computing gradients.
+            The fraction of a core that a node has; of a slow node, whose gradients take
+            ``slowdown`` times as long by themselves, for all else.
         **values
             Further attributes of `System`.
+
+        Returns
+        -------
+        System
 
         Raises
         ------
@@ -123,7 +132,8 @@ def measured(
 
     A server that one worker asks now and then finds its caches full of other things, and takes up
     to twice as long as beside many. So what it takes comes from runs with more workers, drawn on
-    to where it never pauses, if these may be looked at and had as many servers or one beside each.
+    to no interval between updates, if these may be looked at and had as many servers or one beside
+    each.
 
     Parameters
     ----------
@@ -135,9 +145,9 @@ def measured(
     slowdown : float
     optimizer : str
     cpu : float
-        The fraction of a core that a node has for all but computing gradients.
+        The fraction of a core that a node had.
     known : float
-        Up to how many workers runs may say what asynchronous servers take.
+        The most workers of the runs that may say what asynchronous servers take.
 
     Returns
     -------
@@ -165,7 +175,7 @@ def measured(
         rows = rows[rows["optimizer"] == optimizer]
     for name in ("threads", "slowdown", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
-    every = rows[rows["threads"] == 1]
+    every = settled(rows[rows["threads"] == 1])
     rows = every[every["workers"] == 1]
     served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
     for stretched, share in ((slowdown, cpu), (slowdown, 1.0), (1.0, 1.0)):
@@ -183,25 +193,30 @@ def measured(
             "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
             + f" --optimizer {optimizer}" * (optimizer != "sgd")
         )
-    served = latest(settled(served), (*CIRCUMSTANCES, *ALIKE))
+    served = latest(served, (*CIRCUMSTANCES, *ALIKE))
     where = {name: served[name].iloc[0] for name in CIRCUMSTANCES if name in served}
     alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1) & (rows["cpu"] == 1)]
     for name, value in where.items():
-        alone = alone[alone[name] == value]
+        alone = alone.loc[[plain(other) == plain(value) for other in alone[name]]]
     wall = 1 / served["batches_per_second"].mean()
-    taken = served["cpu_ms_per_step"].mean() / 1000
+    taken = _mean(served, "cpu_ms_per_step") / 1000
+    if math.isnan(taken):
+        raise NoDemands(
+            f"cpu_ms_per_step: the runs of {framework} {model} at batch size {batch_size} with "
+            "one worker do not say what CPU time a step took, so there is nothing to predict from"
+        )
     compute = _mean(served, "compute_ms") / 1000
     if math.isnan(compute):
         compute = _mean(alone, "cpu_ms_per_step") / 1000
     compute = float(np.fmin(compute, taken))
-    # What a gradient took longer than the calibration's comes off a slow node's wait: no worker
-    # sent and received for longer than it did not compute.
+    # What a gradient took longer than the calibration's comes off a slow node's wait: a worker
+    # cannot have sent and received for longer than the step left it.
     left = wall - stretched * compute
     client = min(taken - compute, share * max(0.0, left))
     left -= client / share  # for the servers
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
-    server = _server(every, served, framework, variables)
+    server, beside = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * max(0.0, left)))
@@ -217,7 +232,7 @@ def measured(
     )
     return Measured(
         framework, model, demands, tuple(served["batches_per_second"]),
-        int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None,
+        int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None, beside,
     )  # fmt: skip
 
 
@@ -228,6 +243,10 @@ def measured_of(trials: pd.DataFrame) -> Measured:
     ----------
     trials : DataFrame
         One row per trial, at least one; they differ in their workers, and are repeated.
+
+    Returns
+    -------
+    Measured
 
     Raises
     ------
@@ -253,37 +272,40 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
 
 def _server(
     every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
-) -> float:
-    """Return the CPU seconds of all servers for an update: the busiest one's, over its share.
+) -> tuple[float, tuple[int, ...]]:
+    """Return the CPU seconds of all servers for an update, and beside how many workers they were.
 
-    Of asynchronous servers, those beside the most workers, drawn on from the two largest numbers
-    of them to where a server never pauses: what a pause costs it grows with the pause. Not where
-    more workers hardly make pauses shorter: there the server is busy all the time.
+    The seconds are the busiest one's, over its share. Of asynchronous servers, those beside the
+    most workers, drawn on from the two largest numbers of them to no interval between updates, as
+    what a server takes grew with the interval in a straight line. Not where more workers hardly
+    make it shorter: there the server is busy all the time, or they are too few more to tell.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
-        return math.nan
+        return math.nan, ()
     if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
         beside = row.servers_per_worker and (served["servers"] == 1).all()
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
         rows = _like(served, like, but=("servers",) if beside else ())
         rows = rows[rows["servers"] == rows["workers"]] if beside else rows
-    points = []
-    known = rows[rows["server_cpu_ms_per_update"].notna()]
-    for (_, servers), group in known.groupby(["workers", "servers"]):
+    points = {}
+    looked_at = rows[rows["server_cpu_ms_per_update"].notna()]
+    for (workers, servers), group in looked_at.groupby(["workers", "servers"]):
         work = System(
             Demands(1.0, variables=variables), servers=int(servers), placement=row.placement
         ).placed()[1].max()  # fmt: skip
         share = _mean(group, "busiest_server")
         share = work if math.isnan(share) else share
-        taken = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
-        points.append((1 / _mean(group, "batches_per_second"), taken))
+        seconds = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
+        points[int(workers)] = (1 / _mean(group, "batches_per_second"), seconds)
     if not points:
-        return math.nan
-    (longer, more), (pause, taken) = points[max(-2, -len(points))], points[-1]
-    if SHORTER * pause <= longer:
-        taken -= max(0.0, more - taken) * pause / (longer - pause)
-    return max(0.0, taken)
+        return math.nan, ()
+    two = sorted(points)[-2:]
+    (longer, more), (interval, server) = points[two[0]], points[two[-1]]
+    if SHORTER * interval > longer:
+        return server, (two[-1],)
+    server -= max(0.0, more - server) * interval / (longer - interval)
+    return max(0.0, server), tuple(two)
 
 
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:

@@ -42,9 +42,10 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
             8 * max(rate["sent"], rate["received"]) / 1e6 for rate in rates.values()
         ),
     }
-    servers = [rate.get("own") for pod, rate in rates.items() if pod.startswith("server ")]
+    names = [pod for pod in run.record.get("pods", use) if pod.startswith("server ")]
+    servers = [rates.get(pod, {}).get("own") for pod in names]
     if servers:
-        known = None not in servers  # earlier versions did not keep it
+        known = None not in servers  # of a pod without samples, or by an earlier version
         columns["server_cpu_ms_per_update"] = (
             1000 * sum(servers) / batches_per_second if known else math.nan
         )

@@ -1,4 +1,4 @@
-"""What if there were more workers, other servers, another network: simulated from one worker."""
+"""What if there were more workers, other servers, another network: simulated from few workers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SLOWEST = "slower workers"
 
 @dataclass(frozen=True, repr=False)
 class WhatIf(Forecasts):
-    """Forecasts from what one worker demands.
+    """Forecasts from what a step demands of a worker and of the servers.
 
     Attributes
     ----------
@@ -60,9 +60,11 @@ class WhatIf(Forecasts):
         rates, where = self.measured.rates, self.measured.circumstances
         runs = f"{len(rates)} runs" if len(rates) > 1 else "one run"
         machine = f" on {where['host']} ({where['cpu_model']})" if "host" in where else ""
+        beside = " and ".join(map(str, self.measured.served))
+        servers = f"; what servers take, from those with {beside}" * (beside not in ("", "1"))
         return (
             f"{100 * self.level:g}% intervals, simulated from {runs} of one worker{machine}, "
-            f"{sum(rates) / len(rates):.4g} batches/s."
+            f"{sum(rates) / len(rates):.4g} batches/s{servers}."
         )
 
     def worth(self, efficiency: float) -> int:
@@ -145,7 +147,7 @@ def what_if(
     Parameters
     ----------
     measured : Measured
-        What they say of a step.
+        What runs say of a step.
     workers : iterable of int
         For which numbers.
     level : float

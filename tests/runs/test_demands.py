@@ -1,12 +1,14 @@
 """Demands of a step from runs with one worker, and what is predicted from them."""
 
+import math
+
 import made_runs
 import numpy as np
 import pandas as pd
 import pytest
 
 from labkit import LabkitError
-from labkit.runs.demands import measured
+from labkit.runs.demands import NoDemands, measured
 from labkit.runs.whatif import what_if
 from labkit.simulation import simulate
 
@@ -107,6 +109,25 @@ def test_a_server_that_is_busy_has_no_pauses_to_lose(table):
             for n, ms, rate in ((1, 6.0, 10.0), (10, 4.1, 100.0), (25, 4.0, 110.0))]  # fmt: skip
     found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=25)
     assert found.demands.server == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("rate", [197.0, 203.0])
+def test_twice_as_many_workers_tell_what_pauses_cost_whatever_chance_did(table, rate):
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=each)
+            for n, ms, each in ((1, 6.0, 100.0), (2, 5.0, rate))]  # fmt: skip
+    every = pd.concat(rows, ignore_index=True)
+    found = measured(every, "tensorflow", "lenet5", 50, known=2)
+    assert found.demands.server == pytest.approx(0.004, rel=0.02)
+    assert found.served == (1, 2)
+
+
+def test_runs_that_did_not_count_a_workers_cpu_time_are_said_to_lack_it(table):
+    for lacking in (table.drop(columns="cpu_ms_per_step"), table.assign(cpu_ms_per_step=math.nan)):
+        with pytest.raises(NoDemands, match="cpu_ms_per_step"):
+            measured(lacking, *WHICH)
 
 
 def test_of_servers_beside_workers_the_busiest_counts(table):
