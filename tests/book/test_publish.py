@@ -142,7 +142,7 @@ def test_pages_that_show_what_was_published_before_are_named(book, runs, tmp_pat
     publish("tiny", destination=there, notebooks=book)
     make(pages(book, "longer")[0], "three")
     monkeypatch.setattr(type(sums), "is_stale", lambda page: page.home == there)
-    with pytest.raises(BookError, match="published, but 0-3-sums still show.*--only 0-3-sums,"):
+    with pytest.raises(BookError, match="published, but 0-3-sums still show.*--only 0-3-sums`,"):
         publish("longer", destination=there, notebooks=book)
     assert published(there) == ["one", "three", "two"]
 
