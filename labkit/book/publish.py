@@ -51,12 +51,14 @@ def publish(
     ------
     BookError
         Before anything is changed, if a page is older than what it is made from, a run that it
-        shows is gone, or the usual book lacks a page; at the end, if pages of that book show what
-        was published before.
+        shows is gone, the usual book lacks a page, or trials have been measured again of which a
+        page that stays shows what they did before; at the end, if pages of the usual book show
+        what was published before.
     """
     made = {name: _made(name, destination, notebooks) for name in profiles}
     paths = {path: None for name, pages in made.items() for path in _runs(name, pages)}
     results = Results(map(Run.read, paths))
+    _check_repeated(results.table, made, destination, notebooks)
     before = _figures(page for name in made for page in _published(name, destination, notebooks))
     for name in made:
         shutil.copytree(
@@ -119,6 +121,32 @@ def _made(profile: str, destination: Path, notebooks: Path) -> list[Page]:
             f"not up to date: {', '.join(stale)}; first: labkit reproduce --profile {profile}"
         )
     return made
+
+
+def _check_repeated(
+    new: pd.DataFrame, made: Mapping[str, list[Page]], destination: Path, notebooks: Path
+) -> None:
+    """Refuse trials measured again, if a published page that stays shows what they did before.
+
+    A trial's name tells machines apart only by what these say of themselves.
+    """
+    import pandas as pd
+
+    path = destination / "trials.parquet"
+    if not (path.exists() and len(new)):
+        return
+    both = pd.read_parquet(path).merge(new, on="trial")
+    again = set(both["trial"][both["started_x"] != both["started_y"]])
+    for profile in all_profiles(notebooks):
+        anew = {page.name for page in made.get(profile, ())}
+        for page in _published(profile, destination, notebooks):
+            if page.name not in anew and again & {row["trial"] for row in page.trials()}:
+                raise BookError(
+                    f"{page.name} of {profile} stays published, and shows trials that have been "
+                    "measured again, maybe on another machine of the same name. First: labkit "
+                    f"reproduce --profile {profile} --only {page.name} --force, then publish "
+                    f"{profile}, too"
+                )
 
 
 def _merged(path: Path, new: pd.DataFrame, shown: set[str]) -> pd.DataFrame:

@@ -34,7 +34,10 @@ def runs(monkeypatch):
 
     class Rows:
         def __init__(self, runs):
-            self.table = self.steps = self.evals = pd.DataFrame({"trial": list(runs)})
+            self.table = pd.DataFrame({"trial": list(runs)}).assign(started=started())
+            self.steps = self.evals = self.table[["trial"]]
+
+    started = iter(range(100)).__next__
 
     monkeypatch.setattr(module, "Results", Rows)
     monkeypatch.setattr(module.Run, "read", lambda path: path)
@@ -119,6 +122,23 @@ def test_other_books_grow_page_by_page(book, runs, tmp_path):
     assert all(published(there, table) == ["one", "two"] for table in ("trials", "steps", "evals"))
     for text in ((there / "longer" / name).read_text() for name in ("index.html", "README.md")):
         assert "0-1-tiny.ipynb" in text and "0-2-other.ipynb" in text
+
+
+def test_what_a_page_that_stays_shows_is_not_replaced(book, runs, tmp_path):
+    """As a second machine of the same name does, whose trials have the same names."""
+    there = tmp_path / "published"
+    first, other, _ = pages(book, "longer")
+    make(first, "one")
+    publish("longer", destination=there, notebooks=book)
+    before = (there / "trials.parquet").read_bytes()
+    first.executed.unlink()
+    make(other, "one")
+    with pytest.raises(BookError, match="0-1-tiny of longer stays published.*measured again"):
+        publish("longer", destination=there, notebooks=book)
+    assert (there / "trials.parquet").read_bytes() == before
+    make(first, "one")
+    publish("longer", destination=there, notebooks=book)
+    assert published(there) == ["one"]
 
 
 def test_what_no_page_shows_any_longer_goes(book, runs, tmp_path):

@@ -139,8 +139,11 @@ def test_a_field_of_another_type_or_of_no_number_is_refused(sequence, data):
     real = isinstance(right, float) or field in ("t", "cpu", "loss", "value", "rate")
     assume(not (isinstance(right, str) and isinstance(wrong, str)))
     assume(not (field in ("versions", "metrics") and wrong == {}))
+    assume(not (field == "variables" and wrong == []))
     assume(not (real and wrong in (0.5, -1) and not isinstance(wrong, bool)))
-    optional = ("accuracy", "steps", "samples", "loss", "seconds", "metrics")
+    optional = (
+        "accuracy", "steps", "samples", "input", "loss", "seconds", "metrics", "variables",
+    )  # fmt: skip
     assume(not (wrong is None and field in optional))
     lines = lines_of(sequence)
     lines[place] = f"{PREFIX}{json.dumps(given_fields | {field: wrong})}\n"
