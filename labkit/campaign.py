@@ -215,11 +215,11 @@ def _plan(
 
 
 def _cluster() -> str:
-    """Return the address of the cluster in which trials run, nothing if none can be used."""
+    """Return the name of the cluster in which trials run, nothing if none can be used."""
     from labkit.launchers.kubernetes.api import Cluster
 
     try:
-        return Cluster().address
+        return Cluster().host
     except LabkitError:  # which the launcher's check says
         return ""
 

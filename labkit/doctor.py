@@ -115,11 +115,13 @@ def python() -> Check:
 
 
 def system() -> Check:
-    """Check the operating system and the processor's architecture."""
+    """Check the operating system and the processor's architecture; say the machine's name."""
+    from labkit import provenance
+
     found = f"{platform.system()} {platform.machine()}"
     good = found == "Linux x86_64"
     advice = "" if good else "MXNet and TensorFlow are locked for Linux x86_64 only."
-    return Check("system", good, found, advice)
+    return Check("system", good, f"{found}, which tables call {provenance.host()}", advice)
 
 
 def cores() -> Check:

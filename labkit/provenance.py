@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import ipaddress
 import json
+import os
 import platform
+import secrets
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import platformdirs
 import psutil
 
 from labkit.errors import LabkitError
@@ -35,12 +42,41 @@ print(json.dumps(versions))
 def machine() -> dict[str, Any]:
     """Return host, processor, cores that workers can have, memory in bytes, and system."""
     return {
-        "host": platform.node(),
+        "host": host(),
         "cpu_model": _cpu_model(),
         "cores": cores.usable(),
         "memory": psutil.virtual_memory().total,
         "system": platform.platform(),
     }
+
+
+@functools.cache
+def host() -> str:
+    """Return the name of this machine, with six hexadecimal digits that tell it from its namesakes.
+
+    Machines made from one image have the same name, processor and even ``/etc/machine-id``, and
+    may differ in speed. The digits are drawn once, and kept in the user's state directory; where
+    nothing can be kept there, the name is all.
+    """
+    kept = platformdirs.user_state_path("labkit") / "machine"
+    try:
+        if not kept.exists():
+            _keep(secrets.token_hex(3), kept)
+        return f"{platform.node()}-{kept.read_text()}"
+    except OSError:
+        return platform.node()
+
+
+def cluster_host(address: str) -> str:
+    """Return what tells a cluster from others: its address, if this leads elsewhere.
+
+    A loopback address is that of another cluster on each machine.
+    """
+    name = urlsplit(address).hostname or ""
+    loopback = name == "localhost"
+    with contextlib.suppress(ValueError):  # it is a name
+        loopback = ipaddress.ip_address(name).is_loopback
+    return f"{address} on {host()}" if loopback else address
 
 
 @functools.cache
@@ -110,6 +146,16 @@ def revision() -> str:
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{commit}+" if differs else commit
+
+
+def _keep(text: str, path: Path) -> None:
+    """Write a file as a whole, unless another process has just done so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:
+        file.write(text)
+        file.flush()
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)
 
 
 def _cpu_model() -> str:

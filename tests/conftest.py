@@ -52,12 +52,13 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_directories(tmp_path_factory):
-    """Keep outputs, and the lock of those who measure on this machine, to the tests."""
+    """Keep outputs, the lock of those who measure here, and the machine's name to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("tmp")
         patch.setenv("TMPDIR", str(temporary))
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv(OUTPUTS, str(tmp_path_factory.mktemp("outputs")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

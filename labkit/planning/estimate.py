@@ -80,7 +80,7 @@ class Experience:
 
     @classmethod
     def of(cls, store: Store, cluster: str = "") -> Experience:
-        """Return what a store's runs say: of this machine, or of the cluster at an address."""
+        """Return what a store's runs say: of this machine, or of a cluster."""
         try:
             runs = list(store.runs())
             if store.launcher == "local":

@@ -44,7 +44,7 @@ class Plan:
     parallel : int
         How many trials run at once.
     cluster : callable
-        Returns the address of the cluster in which they run, if they run in one; called only if
+        Returns the name of the cluster in which they run, if they run in one; called only if
         something is to be measured.
 
     Attributes

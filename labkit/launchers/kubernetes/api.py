@@ -24,6 +24,7 @@ from labkit.launchers.kubernetes.errors import (
     NotFound,
 )
 from labkit.launchers.kubernetes.settings import Settings
+from labkit.provenance import cluster_host
 
 PART_OF = "app.kubernetes.io/part-of=labkit"
 
@@ -70,6 +71,7 @@ class Cluster:
         self.settings = settings or Settings.load()
         self.connection = Connection(self.settings)
         self.namespace, self.address = self.connection.namespace, self.connection.address
+        self.host = cluster_host(self.address)
 
     @property
     def calls(self) -> int:

@@ -100,7 +100,7 @@ class Attempt:
                     raise TrialFailed(f"{self.trial.name} was stopped, as the sweep ends")
             list(pool.map(self.logs.read_whole, self.pods))
         self.logs.split(self.tracker.names)
-        return circumstances.record(self.submission, self.cluster.address, self.pods, self.logs)
+        return circumstances.record(self.submission, self.cluster.host, self.pods, self.logs)
 
     def _poll(self) -> None:
         """Update what is known of the pods."""

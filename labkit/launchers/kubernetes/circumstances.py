@@ -143,7 +143,7 @@ def record(
 ) -> dict[str, Any]:
     """Return the circumstances of a run, from the whole logs of its pods.
 
-    Its machine is the cluster, by its address: on which nodes a trial's pods are is chance.
+    Its machine is the cluster, by its name: on which nodes a trial's pods are is chance.
     """
     trial = submission.trial
     records = [_read(pod, logs, trial) for pod in pods]

@@ -122,7 +122,7 @@ class KubernetesLauncher:
 
     def _circumstances(self, framework: Framework) -> dict[str, Any]:
         image = image_of(framework.name, self.cluster.settings)
-        return {"host": self.cluster.address, "image": image}
+        return {"host": self.cluster.host, "image": image}
 
     def _try(
         self,

@@ -63,7 +63,7 @@ class Cluster:
     """
 
     settings = Settings(wait_for_room=1000.0)
-    address = "https://cluster"
+    host = "https://cluster"
     events = ()
     refusal = None
     took = 10.0
