@@ -4,12 +4,11 @@
 
 From the runs with one worker alone, the throughput of each trial with more is simulated, on the
 cores that other programs left to that trial. The measurements are the published run's tables and
-what is kept of two workers on two cores, or the runs in a directory. The published ones, and those
-in a directory, are held to a median error of at most 5 % with two workers, as far as there are
-any, and with slow nodes, and the simulation to 2 s for 50 workers' 200 steps. The rest is stated,
-misses included, so that of the kept ones with two workers, 6.3 %. Where workers reported every
-step, as slow ones do, the staleness of their gradients is compared, too. The quick form is the
-whole, its seconds not judged.
+what is kept of up to 16 workers on two cores, or the runs in a directory. They are held to a
+median error of at most 5 % with two workers, as far as there are any, and with slow nodes, and the
+simulation to 2 s for 50 workers' 200 steps. The rest is stated, misses included. Where workers
+reported every step, as slow ones do, the staleness of their gradients is compared, too. The quick
+form is the whole, its seconds not judged.
 """
 
 import statistics
@@ -26,11 +25,8 @@ from labkit.runs.tables import modernise, published
 from labkit.settings import REFERENCE
 from labkit.simulation import simulate
 
-TWO_WORKERS = REFERENCE / "two-workers"
-"""Where 40 settings are kept, each measured with one and two workers."""
-
-STATED = "one worker to two, on two cores"
-"""A set that misses the bound, and is stated, as docs/simulation.md does."""
+REAL_CORES = REFERENCE / "real-cores"
+"""Where 40 settings are kept, each measured on two cores with one and two workers, some with more."""
 
 NO_STEPS = pd.DataFrame({"trial": [], "t": [], "worker": [], "steps": []})
 SLOW = "slow nodes"
@@ -43,11 +39,13 @@ def sets_of(directory):
     if directory:
         results = Store(directory).results()
         return {str(directory): (results.table, results.steps)}
-    two = modernise(pd.read_csv(TWO_WORKERS / "trials.csv"))
-    return {
-        "the published run": (published("trials"), published("steps")),
-        STATED: (two, NO_STEPS),
-    }
+    kept = {
+        f"two cores, the {name} time": (
+            modernise(pd.read_csv(REAL_CORES / f"{name}.csv")), NO_STEPS,
+        )
+        for name in ("first", "second")
+    }  # fmt: skip
+    return {"the published run": (published("trials"), published("steps"))} | kept
 
 
 def compare(table, steps):
@@ -143,9 +141,8 @@ def main():
                 f"{kind}, {len(found)} settings: error median "
                 f"{statistics.median(found):.1%}, worst {max(found):.1%}"
             )
-        if name != STATED:
-            medians = [statistics.median(errors.get(kind, [0])) for kind in ("2 workers", SLOW)]
-            missed |= max(medians) > 0.05
+        medians = [statistics.median(errors.get(kind, [0])) for kind in ("2 workers", SLOW)]
+        missed |= max(medians) > 0.05
     took = seconds_of_fifty(published("trials"))
     print(f"\n50 workers, 200 steps each: {took:.2f} s")
     return bool(missed or (took > 2 and not args.quick))

@@ -9,12 +9,10 @@ from typing import Any
 from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
 from labkit.simulation.system import System
 
-INTERFERENCE = 0.5
-"""How much more a server's work costs, as a share, where it takes turns with a worker on a core.
+INTERFERENCE = 0.25
+"""How much more a server's work costs, as a share, for each doubling of those that share a core.
 
-Each then finds the caches full of the other's data. Taken from the two published runs before the
-present one (revisions 80eb625 and 07a1686): with it their trials with several workers are
-simulated best, 4.7 % off on average, instead of 6.4 % without it; docs/simulation.md.
+Each finds the caches full of the others' data; docs/simulation.md says what it was taken from.
 """
 
 
@@ -98,10 +96,10 @@ class Nodes:
         self.system = system
         count = system.workers + (0 if system.beside else system.servers)
         self.shared: list[Cores] = []
+        number = count if system.cores is None else math.ceil(system.cores)
         held = system.beside and (system.cores is None or system.slowdown == 1)
         if held:
             # Worker and server of a node are held to a core; of too few, to each in turn.
-            number = count if system.cores is None else math.ceil(system.cores)
             cores = [Cores(clock, (system.cores or number) / number) for _ in range(number)]
             self.cores = [cores[node % len(cores)] for node in range(count)]
         elif system.cores is not None:
@@ -116,14 +114,13 @@ class Nodes:
         self.first = 0 if system.beside else system.workers
         # Servers of their own have lost the core that they had beside a single worker.
         alone = bool(self.shared) and not system.beside and system.slowdown == 1
-        crowded = alone and count > math.ceil(system.cores)
+        crowded = alone and count > number
+        doublings = math.log2(max(2.0, (system.workers + system.servers) / number))
+        interference = INTERFERENCE * doublings if held or crowded else 0.0
         self.servers = [
-            Server(
-                clock, self.cores[self.node(s)], INTERFERENCE if held or crowded else 0.0,
-                always=crowded, at_once=alone,
-            )
+            Server(clock, self.cores[self.node(s)], interference, always=crowded, at_once=alone)
             for s in range(system.servers)
-        ]  # fmt: skip
+        ]
 
     def node(self, server: int) -> int:
         """Return the node of a server; that of a worker has the worker's number."""

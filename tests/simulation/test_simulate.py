@@ -10,6 +10,7 @@ from made_systems import LENET, LENET_STEP, mxnet, systems
 
 from labkit import LabkitError
 from labkit.simulation import Demands, System, simulate
+from labkit.simulation.nodes import INTERFERENCE
 
 pytestmark = pytest.mark.unit
 
@@ -103,20 +104,22 @@ def test_what_others_take_of_the_cores_is_missing(cores):
 
 
 def test_a_server_that_interrupts_a_worker_costs_more():
-    """On one core the second worker computes nearly always while the servers work."""
-    alone, several = (simulate(mxnet(n, cores=1)) for n in (1, 10))
+    """On one core other workers compute nearly always while servers work; the more, the more."""
+    alone, eight, sixteen = (simulate(mxnet(n, cores=1)) for n in (1, 8, 16))
     assert alone.throughput == pytest.approx(1 / 0.128, rel=1e-6)
-    assert several.throughput == pytest.approx(1 / (0.12 + 1.5 * 0.008), rel=0.01)
+    for several, doublings in ((eight, 4), (sixteen, 5)):
+        server = 0.008 * (1 + doublings * INTERFERENCE)
+        assert several.throughput == pytest.approx(1 / (0.12 + server), rel=0.01)
 
 
 def test_a_server_that_has_lost_its_own_core_costs_more():
     """Two workers and a server are more than two cores, and no more than three."""
     two, three, apart = (simulate(System(LENET_STEP, 2, cores=n)) for n in (2, 3, None))
-    assert two.throughput == pytest.approx(2 / (0.12 + 1.5 * 0.008), rel=0.01)
+    assert two.throughput == pytest.approx(2 / (0.12 + (1 + INTERFERENCE) * 0.008), rel=0.01)
     assert three.throughput == pytest.approx(apart.throughput, rel=1e-6)
 
 
-@pytest.mark.parametrize(("cores", "together"), [(2, 1.5), (None, 2)])
+@pytest.mark.parametrize(("cores", "together"), [(2, 1 + INTERFERENCE), (None, 2)])
 def test_a_server_uses_all_cores_that_it_shares(cores, together):
     """Gradients that come at once are served at once, if each takes longer; else in turn."""
     answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores))
