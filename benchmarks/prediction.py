@@ -36,6 +36,9 @@ from labkit.runs.whatif import what_if
 HELD_OUT = 5
 """Workers up to which a prediction for slow nodes knows the rates."""
 
+SETTING = ("framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu")
+"""By what slow nodes are told apart, beside their machine."""
+
 LINEAR = 0.95
 """Of as many single workers: below this the question whether more of them help was open."""
 
@@ -52,12 +55,12 @@ def published():
 
 
 def slow_nodes():
-    """Return each setting of the published run's slow nodes, with its throughput by workers.
+    """Return each setting of the published runs' slow nodes, with its throughput by workers.
 
     Those with one worker and with more than `HELD_OUT`, that is: what there is to predict.
     """
     tables = defaultdict(dict)
-    columns = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu"]
+    columns = ["host", *SETTING]
     trials = results.published()
     trials["cpu"] = trials["cpu"].fillna(1.0)
     slow = trials[(trials["slowdown"] > 1) & ~(trials["slowdown_spread"] > 1)]
@@ -82,15 +85,15 @@ def simulated(tables):
     """Return errors, misses and points, as `errors_of` does, simulated from few workers."""
     errors, misses, points = {"simulated": []}, [], 0
     trials = results.published()
-    for setting, table in tables.items():
+    for (host, *setting), table in tables.items():
         rest = [number for number in sorted(table) if number > HELD_OUT]
         _, _, _, strategy, slowdown, _, cpu = setting
-        demands = measured(trials, *setting, known=HELD_OUT)
+        demands = measured(trials[trials["host"] == host], *setting, known=HELD_OUT)
         asked = {"strategy": strategy, "slowdown": slowdown, "cpu": cpu}
         for forecast in what_if(demands, rest, **asked).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))
-            misses += miss_of(forecast, table, setting)
+            misses += miss_of(forecast, table, (host, *setting))
     return errors, misses, points
 
 

@@ -56,7 +56,7 @@ def compare(table, steps):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
     rows = rows.assign(optimizer=rows.optimizer.fillna("sgd"))  # a script has its own
     asked = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu"]
-    names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores"]
+    names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores", "host"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))
@@ -70,7 +70,8 @@ def compare(table, steps):
         name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
         name += f"cpu {values['cpu']:g} " * (values["cpu"] < 1) + f"{workers} workers"
         try:
-            one = measured(table, **{field: values[field] for field in asked})
+            there = table[table.host == values["host"]]
+            one = measured(there, **{field: values[field] for field in asked})
         except NoDemands:
             print(f"{name}: nothing to simulate it from")
             continue
