@@ -26,7 +26,7 @@ from labkit.settings import REFERENCE
 from labkit.simulation import simulate
 
 REAL_CORES = REFERENCE / "real-cores"
-"""Where 40 settings are kept, each measured on two cores with one and two workers, some with more."""
+"""Where 40 settings are kept, measured on two cores with one and two workers, some with more."""
 
 NO_STEPS = pd.DataFrame({"trial": [], "t": [], "worker": [], "steps": []})
 SLOW = "slow nodes"

@@ -52,7 +52,7 @@ def machine() -> dict[str, Any]:
 
 @functools.cache
 def host() -> str:
-    """Return the name of this machine, with six hexadecimal digits that tell it from its namesakes.
+    """Return this machine's name, with six hexadecimal digits that tell it from its namesakes.
 
     Machines made from one image have the same name, processor and even ``/etc/machine-id``, and
     may differ in speed. The digits are drawn once, and kept in the user's state directory; where
