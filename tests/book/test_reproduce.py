@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 import pytest
 from tiny import FAILS, FIGURE, TRIAL, up_to_date, write
 
+from labkit import provenance
 from labkit.book import publish as publishing
 from labkit.book import reproduce as module
 from labkit.book.plan import BookError
@@ -88,7 +88,7 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert {str(p.relative_to(published)) for p in published.rglob("*") if p.is_file()} == there
     trials = pd.read_parquet(published / "trials.parquet")
     assert len(trials) == 1 and trials["accuracy"].notna().all()
-    assert set(trials["host"]) == {platform.node()} and trials["revision"].notna().all()
+    assert set(trials["host"]) == {provenance.host()} and trials["revision"].notna().all()
 
     # Another profile's pages come into a folder of their own, its trials into the same tables;
     # what is published stays, also where it is no longer at hand.
