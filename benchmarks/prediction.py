@@ -36,9 +36,6 @@ from labkit.runs.whatif import what_if
 HELD_OUT = 5
 """Workers up to which a prediction for slow nodes knows the rates."""
 
-SETTING = ("framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu")
-"""By what slow nodes are told apart, beside their machine."""
-
 LINEAR = 0.95
 """Of as many single workers: below this the question whether more of them help was open."""
 
@@ -60,7 +57,9 @@ def slow_nodes():
     Those with one worker and with more than `HELD_OUT`, that is: what there is to predict.
     """
     tables = defaultdict(dict)
-    columns = ["host", *SETTING]
+    columns = [
+        "host", "framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu",
+    ]  # fmt: skip
     trials = results.published()
     trials["cpu"] = trials["cpu"].fillna(1.0)
     slow = trials[(trials["slowdown"] > 1) & ~(trials["slowdown_spread"] > 1)]
@@ -85,7 +84,8 @@ def simulated(tables):
     """Return errors, misses and points, as `errors_of` does, simulated from few workers."""
     errors, misses, points = {"simulated": []}, [], 0
     trials = results.published()
-    for (host, *setting), table in tables.items():
+    for name, table in tables.items():
+        host, *setting = name
         rest = [number for number in sorted(table) if number > HELD_OUT]
         _, _, _, strategy, slowdown, _, cpu = setting
         demands = measured(trials[trials["host"] == host], *setting, known=HELD_OUT)
@@ -93,7 +93,7 @@ def simulated(tables):
         for forecast in what_if(demands, rest, **asked).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))
-            misses += miss_of(forecast, table, (host, *setting))
+            misses += miss_of(forecast, table, name)
     return errors, misses, points
 
 

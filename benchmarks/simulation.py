@@ -69,8 +69,8 @@ def compare(table, steps):
         name += f"{values['optimizer']} " * (values["optimizer"] != "sgd")
         name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
         name += f"cpu {values['cpu']:g} " * (values["cpu"] < 1) + f"{workers} workers"
+        there = table[table.host == values["host"]]
         try:
-            there = table[table.host == values["host"]]
             one = measured(there, **{field: values[field] for field in asked})
         except NoDemands:
             print(f"{name}: nothing to simulate it from")

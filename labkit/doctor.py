@@ -121,7 +121,7 @@ def system() -> Check:
     found = f"{platform.system()} {platform.machine()}"
     good = found == "Linux x86_64"
     advice = "" if good else "MXNet and TensorFlow are locked for Linux x86_64 only."
-    return Check("system", good, f"{found}, which tables call {provenance.host()}", advice)
+    return Check("system", good, f"{found}, host {provenance.host()}", advice)
 
 
 def cores() -> Check:

@@ -6,11 +6,9 @@ import contextlib
 import functools
 import ipaddress
 import json
-import os
 import platform
 import secrets
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +18,7 @@ import psutil
 
 from labkit.errors import LabkitError
 from labkit.replicas import cores
-from labkit.settings import REPOSITORY
+from labkit.settings import REPOSITORY, keep_first
 from labkit.trials.frameworks import FRAMEWORKS, Framework
 
 _VERSIONS = """
@@ -60,11 +58,10 @@ def host() -> str:
     """
     kept = platformdirs.user_state_path("labkit") / "machine"
     try:
-        if not kept.exists():
-            _keep(secrets.token_hex(3), kept)
-        return f"{platform.node()}-{kept.read_text()}"
+        digits = kept.read_text() if kept.exists() else keep_first(kept, secrets.token_hex(3))
     except OSError:
         return platform.node()
+    return f"{platform.node()}-{digits}"
 
 
 def cluster_host(address: str) -> str:
@@ -146,16 +143,6 @@ def revision() -> str:
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{commit}+" if differs else commit
-
-
-def _keep(text: str, path: Path) -> None:
-    """Write a file as a whole, unless another process has just done so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:
-        file.write(text)
-        file.flush()
-        with contextlib.suppress(FileExistsError):
-            os.link(file.name, path)
 
 
 def _cpu_model() -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -58,6 +60,17 @@ def places() -> dict[str, str]:
     """Return the variables with which another process, wherever it runs, has the same places."""
     named = {OUTPUTS: outputs(), DATA: data_directory(), CLUSTER: cluster_file()}
     return {variable: str(path) for variable, path in named.items() if path}
+
+
+def keep_first(path: Path, text: str) -> str:
+    """Write a file as a whole, if nobody has written it before; return what is in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:
+        file.write(text)
+        file.flush()
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)
+    return path.read_text()
 
 
 def _named(variable: str) -> Path | None:

@@ -46,9 +46,9 @@ def test_the_revision_says_whether_code_differs_from_it(tmp_path, monkeypatch, r
     assert revision() == f"{commit}+"
 
 
-def host(home, node="vm"):
-    """Return what a new process calls its machine: a user's, by a state directory of theirs."""
-    code = f"import platform; platform.node = lambda: {node!r}\n"
+def host(home):
+    """Return what a new process calls a machine named vm, with a state directory of its own."""
+    code = "import platform; platform.node = lambda: 'vm'\n"
     code += "from labkit import provenance; print(provenance.host())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(XDG_STATE_HOME=str(home)),

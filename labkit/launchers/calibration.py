@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -151,14 +148,8 @@ def _read(kept: Path) -> Calibration:
 
 
 def _keep(found: Calibration, kept: Path) -> Calibration:
-    """Keep a calibration as a whole file; return the one of another sweep that was faster."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=kept.parent) as file:
-        json.dump(asdict(found), file)
-        file.flush()
-        with contextlib.suppress(FileExistsError):
-            os.link(file.name, kept)
-    return _read(kept)
+    """Keep a calibration; return the one of another sweep that was faster."""
+    return Calibration(**json.loads(settings.keep_first(kept, json.dumps(asdict(found)))))
 
 
 def alone_of(trial: Trial) -> Trial:
