@@ -277,7 +277,7 @@ EXERCISES = {
     "6-1-5-cnn-batch-128 1": grid("servers=2"),
     "6-2-1-rnn-batch-20 2": [
         *grid('loss_over_time="mean"'), ("eval_samples: int = 0", "eval_samples: int = 2000"),
-        ("epochs: float = 0.018", "epochs: float = 0.1"),
+        ("epochs: float = 0.011", "epochs: float = 0.1"),
     ],
     "6-2-1-rnn-batch-20 2, the other": grid('loss_over_time="sum"'),
     "6-2-2-rnn-batch-5 2": [
