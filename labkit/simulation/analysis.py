@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from labkit.errors import LabkitError
 from labkit.simulation.answer import Answer
-from labkit.simulation.simulate import NEGLIGIBLE
+from labkit.simulation.serving import NEGLIGIBLE
 from labkit.simulation.system import System
 
 Array = NDArray[np.float64]
@@ -26,8 +28,9 @@ def analyse(system: System) -> Answer:
     are, and together as fast if they do not meet: a mean value analysis of each by itself would
     need all sets of workers that may wait at a server.
 
-    With ``sync-ps`` a step is the time until the slowest worker's gradient has been served, each
-    worker computing as long as is to be expected of the first, second, ... of so many.
+    With ``sync-ps`` workers are sent the weights one after the other, and a step is the time until
+    the last gradient has been added up, each arriving when the first, second, ... of so many is to
+    be expected.
 
     Parameters
     ----------
@@ -57,24 +60,26 @@ def analyse(system: System) -> Answer:
     return Answer(throughput, throughput / alone[0], stations, {n - 1: 1.0})
 
 
-def expected_maximum(mean: float, cv: float, count: int) -> float:
-    """Return the expected longest of several independent times of a gamma distribution.
+def expected_maximum(mean: float, cv: float, begin: Sequence[float]) -> float:
+    """Return when the last of several is to be expected that take times of a gamma distribution.
 
     Parameters
     ----------
     mean, cv : float
-        Of each: its mean, and its coefficient of variation.
-    count : int
-        How many there are.
+        Of each time: its mean, and its coefficient of variation.
+    begin : sequence of float
+        When each begins.
     """
     if not mean or cv < NEGLIGIBLE:
-        return mean
+        return mean + max(begin)
     times = stats.gamma(1 / cv**2, scale=mean * cv**2)
-    most = float(times.isf(1e-12 / count))
-    # The integral of the probability that the longest one takes longer.
-    points = [mean, float(times.ppf(0.5 ** (1 / count)))]
+    starts = np.asarray(begin, dtype=float)
+    count, last = len(starts), starts.max()
+    most = last + float(times.isf(1e-12 / count))
+    # The integral of the probability that the last one is not there yet.
+    points = [last, last + mean, last + float(times.ppf(0.5 ** (1 / count)))]
     return integrate.quad(
-        lambda t: -np.expm1(count * times.logcdf(t)), 0, most, points=points, limit=200
+        lambda t: -np.expm1(times.logcdf(t - starts).sum()), 0, most, points=points, limit=200
     )[0]
 
 
@@ -116,12 +121,16 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     service = (demands.server - demands.per_step) * shares
     last = demands.per_step * shares
     passing = _passing(system)
+    # Half of a gradient's work is to add it up, half to send the weights.
+    half = service.max() / 2
+    begin = half * np.arange(1, n + 1)
     if system.slowdown > 1 or system.slowdown_spread > 1:
-        arrival = np.array(system.slowdowns) * demands.compute
+        arrival = begin + np.array(system.slowdowns) * demands.compute
     else:
-        arrival = _arrivals(demands.compute, demands.compute_cv, n)
-    # From the k-th arrival on, those that come then are still to be served.
-    step = (arrival + np.arange(n, 0, -1) * service.max()).max() + last.max() + _alone(system)
+        arrival = _arrivals(demands.compute, demands.compute_cv, begin)
+    arrival = np.maximum(arrival, n * half)  # until then the server sends weights
+    # From the k-th arrival on, those that come then are still to be added up.
+    step = (arrival + np.arange(n, 0, -1) * half).max() + last.max() + _alone(system)
     # A server's link passes the messages of all workers, a worker's own those of all servers.
     step += 2 * max(passing.sum(), n * passing.max())
     throughput = n / step
@@ -129,14 +138,17 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     return float(throughput), _stations(system, work)
 
 
-def _arrivals(mean: float, cv: float, n: int) -> Array:
-    """Return when the first, second, ... of some computing times is to be expected."""
+def _arrivals(mean: float, cv: float, begin: Array) -> Array:
+    """Return when the first, second, ... of some that begin and compute is to be expected."""
     if not mean or cv < NEGLIGIBLE:
-        return np.full(n, mean)
+        return begin + mean
+    n = len(begin)
     # Blom's ranks for all but the last (G. Blom, "Statistical estimates", 1958).
     ranks = (np.arange(1, n) - 0.375) / (n + 0.25)
-    times = stats.gamma.ppf(ranks, 1 / cv**2, scale=mean * cv**2)
-    return np.append(times, expected_maximum(mean, cv, n))
+    times = stats.gamma(1 / cv**2, scale=mean * cv**2)
+    instants = np.linspace(begin[0], begin[-1] + times.ppf(1 - 0.1 / n), 1000)
+    done = times.cdf(instants[:, None] - begin).mean(axis=1)
+    return np.append(np.interp(ranks, done, instants), expected_maximum(mean, cv, begin))
 
 
 def _stations(system: System, busy: Array) -> dict[str, float]:

@@ -42,7 +42,7 @@ class Server:
         self.clock, self.core, self.interference = clock, core, interference
         self.always, self.at_once = always, at_once
         self.waiting: deque[Any] = deque()
-        self.open = self.begun = self.updates = 0
+        self.open = self.updates = 0
         self._used = self._since = 0.0
 
     def take(self, request: Any) -> None:
@@ -56,7 +56,6 @@ class Server:
         if not self.waiting or (self.open and not self.at_once):
             return None
         self.open += 1
-        self.begun += 1
         return self.waiting.popleft()
 
     def end(self) -> None:
@@ -84,6 +83,8 @@ class Nodes:
     ----------
     system : System
     clock : Clock
+    numbering : int
+        Beside which worker server 0 is, if they are beside workers; the others follow.
 
     Attributes
     ----------
@@ -92,8 +93,8 @@ class Nodes:
     servers : list of Server
     """
 
-    def __init__(self, system: System, clock: Clock) -> None:
-        self.system = system
+    def __init__(self, system: System, clock: Clock, numbering: int = 0) -> None:
+        self.system, self.numbering = system, numbering
         count = system.workers + (0 if system.beside else system.servers)
         self.shared: list[Cores] = []
         number = count if system.cores is None else math.ceil(system.cores)
@@ -124,7 +125,7 @@ class Nodes:
 
     def node(self, server: int) -> int:
         """Return the node of a server; that of a worker has the worker's number."""
-        return self.first + server
+        return self.first + (server + self.numbering) % self.system.servers
 
     def send(self, sender: int, receiver: int, size: float, done: Done, what: Any) -> None:
         """Let a message pass from node to node, then call `done` with `what`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 
 import numpy as np
 
 from labkit.errors import LabkitError
 from labkit.replicas.pace import LATE
 from labkit.simulation.answer import Answer
-from labkit.simulation.nodes import Nodes, Server
+from labkit.simulation.nodes import Nodes
+from labkit.simulation.serving import Serving, scatter
 from labkit.simulation.stations import Clock
 from labkit.simulation.system import System
 
@@ -20,17 +21,14 @@ WARM_UP = 0.1
 """Share of a worker's steps that is left out: all begin at the same moment."""
 
 
-NEGLIGIBLE = 1e-6
-"""A coefficient of variation below which times do not scatter."""
-
-
 def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     """Simulate a trial on its machines.
 
     A worker computes, pushes its gradients, and goes on when it has all weights. Each server
     serves one worker after the other; servers work at the same time. Cores are shared evenly by
     the processes on them (processor sharing); a node's link passes one message after the other in
-    each direction. With ``sync-ps`` no server answers before it has served all workers.
+    each direction. With ``sync-ps`` no server answers before it has added up the gradients of all
+    workers, which is half of what it does for each; the other half is sending the weights.
 
     Parameters
     ----------
@@ -60,29 +58,19 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     """
     if steps < 2:
         raise LabkitError(f"steps: {steps!r}; allowed: 2 or more")
-    trial = _Trial(system, steps, seed)
-    throughput = alone = trial.throughput()
+    trials = [_Trial(system, steps, seed, numbering) for numbering in range(system.numberings)]
+    throughput = alone = float(np.mean([trial.throughput() for trial in trials]))
     if system != system.alone:
         alone = _Trial(system.alone, steps, seed).throughput()
-    total = sum(trial.staleness.values())
+    busy = [trial.utilisation() for trial in trials]
+    stale: Counter[int] = sum((Counter(trial.serving.staleness) for trial in trials), Counter())
     return Answer(
         throughput,
         throughput / alone,
-        trial.utilisation(),
-        {updates: n / total for updates, n in sorted(trial.staleness.items())},
-        trial.late / trial.gradients,
+        {name: float(np.mean([each[name] for each in busy])) for name in busy[0]},
+        {updates: n / stale.total() for updates, n in sorted(stale.items())},
+        sum(trial.late for trial in trials) / sum(trial.gradients for trial in trials),
     )
-
-
-def _scatter(random: np.random.Generator, mean: float, cv: float, shape: tuple[int, ...]):
-    """Return times of a gamma distribution, which has any spread and is never negative.
-
-    Their own mean is made exactly that which was asked for, so that less depends on chance.
-    """
-    if not mean or cv < NEGLIGIBLE:
-        return np.full(shape, mean)
-    times = random.gamma(1 / cv**2, 1.0, shape)
-    return times * (mean / times.mean())
 
 
 class _Trial:
@@ -92,33 +80,23 @@ class _Trial:
     ----------
     ends : list of list of float
         When each worker ended its steps.
-    staleness : dict of int to float
-        Bytes of gradients by the updates that others had made meanwhile.
+    serving : Serving
+        What servers do for it.
     gradients, late : int
         That were computed, and of these that took longer than their stretched time.
     """
 
-    def __init__(self, system: System, steps: int, seed: int) -> None:
+    def __init__(self, system: System, steps: int, seed: int, numbering: int = 0) -> None:
         self.system, self.steps = system, steps
         demands, n = system.demands, system.workers
         random = np.random.default_rng(seed)
         self.clock = Clock()
-        self.nodes = Nodes(system, self.clock)
-        sizes, shares = system.placed()
-        used = np.flatnonzero(sizes)
-        self.visits = [(int(s), float(sizes[s])) for s in used]
-        work = _scatter(random, 1.0, demands.server_cv, (n, steps, len(used)))
-        per_step = demands.per_step if system.strategy == "sync-ps" else 0.0
-        self.work = (work * (demands.server - per_step) * shares[used]).tolist()
-        self.last = (per_step * shares[used]).tolist()
-        self.compute = _scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
-        self.hidden = demands.hidden / demands.server if demands.server else 0.0
+        self.nodes = Nodes(system, self.clock, numbering)
+        self.serving = Serving(system, self.nodes, random, steps, self._pulled)
+        self.compute = scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
         self.stretched = [slow * demands.compute * (slow > 1) for slow in system.slowdowns]
         self.begun, self.open = [0.0] * n, [0] * n
-        self.seen = [[0] * system.servers for _ in range(n)]
-        self.held: list[list[int]] = [[] for _ in range(system.servers)]
         self.ends: list[list[float]] = [[] for _ in range(n)]
-        self.staleness: dict[int, float] = defaultdict(float)
         self.gradients = self.late = 0
         self.warm_up = max(1, int(WARM_UP * steps))
         self.cold = self.unfinished = n
@@ -146,48 +124,8 @@ class _Trial:
         self.nodes.cores[worker].run(self.system.demands.client / 2, self._push, worker)
 
     def _push(self, worker: int) -> None:
-        self.open[worker] = len(self.visits)
-        for visit, (server, size) in enumerate(self.visits):
-            self.nodes.send(worker, self.nodes.node(server), size, self._arrive, (worker, visit))
-
-    def _arrive(self, request: tuple[int, int]) -> None:
-        server = self.nodes.servers[self.visits[request[1]][0]]
-        server.take(request)
-        self._serve(server)
-
-    def _serve(self, server: Server) -> None:
-        while request := server.due():
-            worker, visit = request
-            seconds = self.work[worker][self._step(worker)][visit]
-            if server.begun % self.system.workers == 0:  # it is the last of a step of all
-                seconds += self.last[visit]
-            server.work(seconds * (1 - self.hidden), self._apply, (worker, visit, seconds))
-
-    def _apply(self, request: tuple[int, int, float]) -> None:
-        """Update the weights, and answer; what is hidden is done after that."""
-        worker, visit, seconds = request
-        number, size = self.visits[visit]
-        server = self.nodes.servers[number]
-        if self.system.strategy == "async-ps":
-            self.staleness[server.updates - self.seen[worker][number]] += size
-            server.updates += 1
-            self.seen[worker][number] = server.updates
-            self._answer(number, worker, size)
-        else:
-            self.staleness[0] += size
-            self.held[number].append(worker)
-            if len(self.held[number]) == self.system.workers:
-                together, self.held[number] = self.held[number], []
-                for each in together:
-                    self._answer(number, each, size)
-        server.work(seconds * self.hidden, self._served, server)
-
-    def _served(self, server: Server) -> None:
-        server.end()
-        self._serve(server)
-
-    def _answer(self, server: int, worker: int, size: float) -> None:
-        self.nodes.send(self.nodes.node(server), worker, size, self._pulled, worker)
+        self.open[worker] = len(self.serving.visits)
+        self.serving.push(worker, self._step(worker))
 
     def _pulled(self, worker: int) -> None:
         self.open[worker] -= 1
@@ -203,7 +141,7 @@ class _Trial:
         if len(ends) == self.warm_up:
             self.cold -= 1
             if not self.cold:
-                self.staleness.clear()
+                self.serving.staleness.clear()
                 self._mark()
         self.unfinished -= len(ends) == self.steps
         if self.unfinished:

@@ -163,6 +163,19 @@ class System:
         return replace(self, workers=1, servers=1 if self.beside else self.servers)
 
     @property
+    def numberings(self) -> int:
+        """In how many ways servers beside workers are to be numbered to see what it changes.
+
+        MXNet numbers those of one machine as their ports happen to be, so that any may become the
+        busiest. It matters beside whom that is if more nodes are held to one core than to another.
+        """
+        if not self.beside or self.cores is None or self.slowdown > 1:
+            return 1
+        cores = math.ceil(self.cores)
+        uneven = self.workers > cores and self.workers % cores
+        return min(cores + 1, self.workers) if uneven else 1
+
+    @property
     def slowdowns(self) -> list[float]:
         """How many times longer computing takes, of each worker."""
         return slowdowns(self.slowdown, self.slowdown_spread, self.workers)

@@ -123,15 +123,17 @@ def test_bandwidth_without_end_is_none():
 @pytest.mark.parametrize("count", [1, 2, 10, 100])
 def test_the_longest_of_exponential_times_is_a_harmonic_number(count):
     harmonic = sum(1 / k for k in range(1, count + 1))
-    assert expected_maximum(3.0, 1.0, count) == pytest.approx(3 * harmonic, rel=1e-6)
+    assert expected_maximum(3.0, 1.0, [0] * count) == pytest.approx(3 * harmonic, rel=1e-6)
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.01, 1.5), st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
 def test_the_longest_of_more_is_longer(mean, cv, count):
-    fewer, more = (expected_maximum(mean, cv, n) for n in (count, count + 1))
+    fewer, more = (expected_maximum(mean, cv, [0] * n) for n in (count, count + 1))
     assert mean * (1 - 1e-6) <= fewer < more
-    assert expected_maximum(mean, 0.0, count) == mean
+    assert expected_maximum(mean, 0.0, [0] * count) == mean
+    last = expected_maximum(mean, cv, [0] * count + [3 * mean])
+    assert max(fewer, 4 * mean) * (1 - 1e-6) <= last <= 3 * mean + more * (1 + 1e-6)
 
 
 def test_shared_cores_are_left_to_the_simulation():

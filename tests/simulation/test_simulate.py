@@ -119,7 +119,17 @@ def test_a_server_that_has_lost_its_own_core_costs_more():
     assert three.throughput == pytest.approx(apart.throughput, rel=1e-6)
 
 
-@pytest.mark.parametrize(("cores", "together"), [(2, 1 + INTERFERENCE), (None, 2)])
+def test_three_workers_on_two_cores_do_less_than_two_or_four():
+    """Measured: 125, beside 140 and 135 batches/s (MXNet, LeNet-5, batch 16)."""
+    demands = Demands(0.0078, server=0.0033, variables=LENET)
+    two, three, four = (
+        simulate(System(demands, n, n, placement="hash", beside=True, cores=2)).throughput
+        for n in (2, 3, 4)
+    )
+    assert three < min(two, four)
+
+
+@pytest.mark.parametrize(("cores", "together"), [(2, 1 + INTERFERENCE), (None, 1.5)])
 def test_a_server_uses_all_cores_that_it_shares(cores, together):
     """Gradients that come at once are served at once, if each takes longer; else in turn."""
     answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores))
@@ -159,9 +169,9 @@ def test_nobody_waits_for_a_link_within_a_node():
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_workers_in_step_that_are_alike_queue_at_the_server(workers):
-    """All gradients arrive at once; the last one waits for all others."""
+    """They are sent the weights one after the other, and the last gradient is added up at last."""
     answer = simulate(System(LENET_STEP, workers, strategy="sync-ps"))
-    step = LENET_STEP.compute + workers * LENET_STEP.server
+    step = LENET_STEP.compute + (workers + 1) / 2 * LENET_STEP.server
     assert answer.throughput == pytest.approx(workers / step, rel=0.01)
 
 
@@ -169,7 +179,7 @@ def test_workers_in_step_that_are_alike_queue_at_the_server(workers):
 def test_what_servers_do_once_a_step_is_not_done_for_each_gradient(workers):
     partly = replace(LENET_STEP, per_step=0.006)
     answer = simulate(System(partly, workers, strategy="sync-ps"))
-    step = 0.12 + workers * 0.002 + 0.006
+    step = 0.12 + (workers + 1) / 2 * 0.002 + 0.006
     assert answer.throughput == pytest.approx(workers / step, rel=1e-6)
     assert simulate(System(partly, workers)) == simulate(System(LENET_STEP, workers))
 
