@@ -43,7 +43,7 @@ def sets_of(directory):
         f"two cores, the {name} time": (
             modernise(pd.read_csv(REAL_CORES / f"{name}.csv")), NO_STEPS,
         )
-        for name in ("first", "second")
+        for name in ("first", "second", "third")
     }  # fmt: skip
     return {"the published run": (published("trials"), published("steps"))} | kept
 
