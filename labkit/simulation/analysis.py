@@ -121,16 +121,19 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     service = (demands.server - demands.per_step) * shares
     last = demands.per_step * shares
     passing = _passing(system)
-    # Half of a gradient's work is to add it up, half to send the weights.
-    half = service.max() / 2
-    begin = half * np.arange(1, n + 1)
+    hidden = demands.hidden / demands.server if demands.server else 0.0
+    # Half of a gradient's work is to add it up, half to send the weights; some follows that.
+    adding = service.max() / 2 * (1 - hidden)
+    after = (service.max() + last.max() / n) * hidden
+    begin = (adding + after) * np.arange(1, n + 1) - after
     if system.slowdown > 1 or system.slowdown_spread > 1:
         arrival = begin + np.array(system.slowdowns) * demands.compute
     else:
         arrival = _arrivals(demands.compute, demands.compute_cv, begin)
-    arrival = np.maximum(arrival, n * half)  # until then the server sends weights
+    # Until it has answered all, the server adds up nothing.
+    arrival = np.maximum(arrival + demands.client + demands.latency, n * (adding + after))
     # From the k-th arrival on, those that come then are still to be added up.
-    step = (arrival + np.arange(n, 0, -1) * half).max() + last.max() + _alone(system)
+    step = (arrival + np.arange(n, 0, -1) * adding).max() + last.max() * (1 - hidden)
     # A server's link passes the messages of all workers, a worker's own those of all servers.
     step += 2 * max(passing.sum(), n * passing.max())
     throughput = n / step

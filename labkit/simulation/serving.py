@@ -119,7 +119,7 @@ class Serving:
         self.held[number].append(gradient)
         server = self.nodes.servers[number]
         if len(self.held[number]) == self.workers:
-            server.work(self.last[visit], self._applied, number)
+            server.work(self.last[visit] * (1 - self.hidden), self._applied, number)
         else:
             self._served(server)
 
@@ -135,4 +135,5 @@ class Serving:
         number, size = self.visits[visit]
         server = self.nodes.servers[number]
         self.nodes.send(self.nodes.node(number), worker, size, self.pulled, worker)
-        server.work(self.work[worker][step][visit] * self.hidden, self._served, server)
+        seconds = self.work[worker][step][visit] + self.last[visit] / self.workers
+        server.work(seconds * self.hidden, self._served, server)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from labkit.errors import LabkitError
@@ -58,18 +56,22 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     """
     if steps < 2:
         raise LabkitError(f"steps: {steps!r}; allowed: 2 or more")
-    trials = [_Trial(system, steps, seed, numbering) for numbering in range(system.numberings)]
-    throughput = alone = float(np.mean([trial.throughput() for trial in trials]))
+    trials = [_Trial(system, steps, seed, numbering) for numbering in system.numberings]
+
+    def mean(values: list[float]) -> float:
+        return float(np.average(values, weights=list(system.numberings.values())))
+
+    throughput = alone = mean([trial.throughput() for trial in trials])
     if system != system.alone:
         alone = _Trial(system.alone, steps, seed).throughput()
     busy = [trial.utilisation() for trial in trials]
-    stale: Counter[int] = sum((Counter(trial.serving.staleness) for trial in trials), Counter())
+    stale = [trial.staleness() for trial in trials]
     return Answer(
         throughput,
         throughput / alone,
-        {name: float(np.mean([each[name] for each in busy])) for name in busy[0]},
-        {updates: n / stale.total() for updates, n in sorted(stale.items())},
-        sum(trial.late for trial in trials) / sum(trial.gradients for trial in trials),
+        {name: mean([each[name] for each in busy]) for name in busy[0]},
+        {n: mean([each.get(n, 0.0) for each in stale]) for n in sorted(set().union(*stale))},
+        mean([trial.late / trial.gradients for trial in trials]),
     )
 
 
@@ -166,6 +168,11 @@ class _Trial:
         # Of each from end to end of whole steps: of a slow one's, few fit between two moments.
         warm = (ends[self.warm_up - 1 :] for ends in self.ends)
         return sum((len(ends) - 1) / (ends[-1] - ends[0]) for ends in warm)
+
+    def staleness(self) -> dict[int, float]:
+        """Return the share of gradients by the updates that others had made meanwhile."""
+        found = self.serving.staleness
+        return {updates: size / sum(found.values()) for updates, size in found.items()}
 
     def utilisation(self) -> dict[str, float]:
         """Return the share of the time in which each shared station was busy."""

@@ -163,17 +163,21 @@ class System:
         return replace(self, workers=1, servers=1 if self.beside else self.servers)
 
     @property
-    def numberings(self) -> int:
-        """In how many ways servers beside workers are to be numbered to see what it changes.
+    def numberings(self) -> dict[int, float]:
+        """How likely it is that server 0 is beside a worker, by the worker; the others follow.
 
-        MXNet numbers those of one machine as their ports happen to be, so that any may become the
-        busiest. It matters beside whom that is if more nodes are held to one core than to another.
+        MXNet numbers the servers of one machine as their ports happen to be. It matters where the
+        busiest one comes to lie if one core has more nodes than another: on such a core, or not.
         """
         if not self.beside or self.cores is None or self.slowdown > 1:
-            return 1
-        cores = math.ceil(self.cores)
-        uneven = self.workers > cores and self.workers % cores
-        return min(cores + 1, self.workers) if uneven else 1
+            return {0: 1.0}
+        n, cores = self.workers, math.ceil(self.cores)
+        crowded = n % cores  # the first ones: nodes are held to each in turn
+        if n < cores or not crowded:
+            return {0: 1.0}
+        busiest = int(self.placed()[1].argmax())
+        chance = crowded * math.ceil(n / cores) / n
+        return {-busiest % n: chance, (cores - 1 - busiest) % n: 1 - chance}
 
     @property
     def slowdowns(self) -> list[float]:

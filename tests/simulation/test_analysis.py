@@ -60,6 +60,21 @@ def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server, p
     assert simulated == pytest.approx(analyse(system).throughput, rel=0.05)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 10])
+@pytest.mark.parametrize(
+    "demands",
+    [
+        Demands(0.1, server=0.01, hidden=0.005),
+        Demands(0.001, client=0.02, server=0.01),
+        Demands(0.05, client=0.004, latency=0.001, server=0.02, hidden=0.01, per_step=0.008),
+    ],
+)
+def test_simulation_and_analysis_agree_on_what_follows_an_answer_in_step(demands, workers):
+    system = System(demands, workers, strategy="sync-ps")
+    simulated = simulate(system, steps=100).throughput
+    assert simulated == pytest.approx(analyse(system).throughput, rel=0.01)
+
+
 @pytest.mark.parametrize("spread", [1.5, 4])
 @pytest.mark.parametrize("workers", [2, 6, 20])
 @pytest.mark.parametrize("server", [0.0, 0.01, 0.05, 0.2])

@@ -169,7 +169,7 @@ def test_nobody_waits_for_a_link_within_a_node():
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_workers_in_step_that_are_alike_queue_at_the_server(workers):
-    """They are sent the weights one after the other, and the last gradient is added up at last."""
+    """They are sent the weights one after the other; the last gradient is added up last of all."""
     answer = simulate(System(LENET_STEP, workers, strategy="sync-ps"))
     step = LENET_STEP.compute + (workers + 1) / 2 * LENET_STEP.server
     assert answer.throughput == pytest.approx(workers / step, rel=0.01)
@@ -182,6 +182,15 @@ def test_what_servers_do_once_a_step_is_not_done_for_each_gradient(workers):
     step = 0.12 + (workers + 1) / 2 * 0.002 + 0.006
     assert answer.throughput == pytest.approx(workers / step, rel=1e-6)
     assert simulate(System(partly, workers)) == simulate(System(LENET_STEP, workers))
+
+
+@pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
+@pytest.mark.parametrize("per_step", [0.0, 0.003, 0.008])
+def test_a_lone_worker_does_not_wait_for_what_is_hidden(strategy, per_step):
+    """Whatever of it is done for each gradient, and whatever once a step."""
+    demands = replace(LENET_STEP, hidden=0.006, per_step=per_step, client=0.01, latency=0.001)
+    answer = simulate(System(demands, strategy=strategy), steps=10)
+    assert answer.throughput == pytest.approx(1 / (0.12 + 0.01 + 0.001 + 0.008 - 0.006), rel=1e-9)
 
 
 def test_work_after_the_answer_keeps_the_server_but_not_the_worker():
