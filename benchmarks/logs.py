@@ -31,6 +31,13 @@ from labkit.trials.frameworks import FRAMEWORKS
 
 MEMORY = 200  # MB
 
+TINY = """
+cpu_request = 0.005
+memory = "1500Mi"
+memory_request = "20Mi"
+"""
+"""What lets two cores hold 200 pods, which only print."""
+
 
 TRAINER = Path(__file__).parent / "support" / "synthetic_trainer.py"
 
@@ -57,7 +64,7 @@ def main():
     if args.quick:
         args.workers, args.steps = 10, 50
     print_machine()
-    with own_namespace():
+    with own_namespace(TINY):
         sys.exit(not within_bounds(args.workers, args.steps))
 
 
