@@ -121,7 +121,7 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     service = (demands.server - demands.per_step) * shares
     last = demands.per_step * shares
     passing = _passing(system)
-    hidden = demands.hidden / demands.server if demands.server else 0.0
+    hidden = demands.hidden_share
     # Half of a gradient's work is to add it up, half to send the weights; some follows that.
     adding = service.max() / 2 * (1 - hidden)
     after = (service.max() + last.max() / n) * hidden

@@ -9,7 +9,7 @@ from typing import Any
 from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
 from labkit.simulation.system import System
 
-INTERFERENCE = 0.25
+INTERFERENCE = 0.2
 """How much more a server's work costs, as a share, for each doubling of those that share a core.
 
 Each finds the caches full of the others' data; docs/simulation.md says what it was taken from.

@@ -66,7 +66,7 @@ class Serving:
         per_step = demands.per_step if self.in_step else 0.0
         self.work = (work * (demands.server - per_step) * shares[used]).tolist()
         self.last = (per_step * shares[used]).tolist()
-        self.hidden = demands.hidden / demands.server if demands.server else 0.0
+        self.hidden = demands.hidden_share
         self.seen = [[0] * system.servers for _ in range(system.workers)]
         self.held: list[list[tuple[int, int, int]]] = [[] for _ in range(system.servers)]
         self.staleness: dict[int, float] = defaultdict(float)

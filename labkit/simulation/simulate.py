@@ -56,10 +56,11 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     """
     if steps < 2:
         raise LabkitError(f"steps: {steps!r}; allowed: 2 or more")
-    trials = [_Trial(system, steps, seed, numbering) for numbering in system.numberings]
+    numberings = system.numberings
+    trials = [_Trial(system, steps, seed, numbering) for numbering in numberings]
 
     def mean(values: list[float]) -> float:
-        return float(np.average(values, weights=list(system.numberings.values())))
+        return float(np.average(values, weights=list(numberings.values())))
 
     throughput = alone = mean([trial.throughput() for trial in trials])
     if system != system.alone:

@@ -58,6 +58,11 @@ class Demands:
     compute_cv: float = 0.0
     server_cv: float = 0.0
 
+    @property
+    def hidden_share(self) -> float:
+        """The share of `server` that goes on when the worker has been answered."""
+        return self.hidden / self.server if self.server else 0.0
+
     def on(self, cpu: float) -> Demands:
         """Return the demands where all but computing gradients gets a fraction of a core.
 
