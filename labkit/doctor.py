@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from labkit.replicas import cgroups
 from labkit.replicas.cores import count, usable
+from labkit.replicas.machine import congestion_control
 
 IMPORT_SECONDS = 120
 WIDEST = 99
@@ -73,7 +74,7 @@ def examine() -> list[Check]:
     own_network = network()  # which forks, and so comes before there are threads
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
-        machine = [python(), system(), cores(), memory(), busy, shared_memory(), own_network]
+        machine = [python(), system(), cores(), memory(), busy, shared_memory(), own_network, tcp()]
         rest = [libraries(), outputs(), *datasets(), cluster()]
         return [*machine, *rest, *(check.result() for check in imports)]
 
@@ -214,6 +215,21 @@ def network() -> Check:
         "The kernel, or this container, allows no namespaces (on Ubuntu: sysctl "
         "kernel.apparmor_restrict_unprivileged_userns). While a trial of TensorFlow runs, "
         "whoever can reach this machine can control its processes: use a firewall.",
+    )
+
+
+def tcp() -> Check:
+    """Check by which algorithm TCP decides how fast replicas may send."""
+    algorithm = congestion_control()
+    if not algorithm.startswith("bbr"):
+        return Check("TCP", True, f"congestion control {algorithm or 'unknown'}")
+    return Check(
+        "TCP",
+        None,
+        f"congestion control {algorithm}",
+        "It spaces packets out, even between processes of one machine: two workers of TensorFlow "
+        "made a seventh more batches with cubic. To compare with other machines: sysctl "
+        "net.ipv4.tcp_congestion_control=cubic (as root).",
     )
 
 

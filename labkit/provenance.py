@@ -18,6 +18,7 @@ import psutil
 
 from labkit.errors import LabkitError
 from labkit.replicas import cores
+from labkit.replicas.machine import congestion_control
 from labkit.settings import REPOSITORY, keep_first
 from labkit.trials.frameworks import FRAMEWORKS, Framework
 
@@ -36,9 +37,16 @@ print(json.dumps(versions))
 """
 
 
-@functools.cache
 def machine() -> dict[str, Any]:
-    """Return host, processor, cores that workers can have, memory in bytes, and system."""
+    """Return host, processor, usable cores, memory in bytes, system, and TCP's congestion control.
+
+    The last can be changed while this process lives.
+    """
+    return _lasting() | {"congestion_control": congestion_control()}
+
+
+@functools.cache
+def _lasting() -> dict[str, Any]:
     return {
         "host": host(),
         "cpu_model": _cpu_model(),

@@ -11,7 +11,10 @@ STEP = 0.1
 EVERY = 10
 """Steps between two `step` events."""
 
-MACHINE = {"host": "here", "cpu_model": "a processor", "cores": 4, "memory": 2**33, "system": "x"}
+MACHINE = {
+    "host": "here", "cpu_model": "a processor", "cores": 4, "memory": 2**33, "system": "x",
+    "congestion_control": "cubic",
+}  # fmt: skip
 
 RECORD = {
     "machine": MACHINE,

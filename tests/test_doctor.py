@@ -148,6 +148,16 @@ def test_a_full_disk_is_essential(machine):
     assert check.ok is False and "0.0 GB free" in check.found
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "good", "says"), [("cubic", True, ""), ("bbr", None, "=cubic"), ("", True, "")]
+)
+def test_what_slows_tcp_between_replicas_is_noted(algorithm, good, says, machine):
+    machine.setattr(doctor, "congestion_control", lambda: algorithm)
+    check = doctor.tcp()
+    assert check.ok is good and says in check.advice and bool(says) == bool(check.advice)
+    assert check.found == f"congestion control {algorithm or 'unknown'}"
+
+
 def test_changed_data_is_noted(machine, tmp_path):
     folder = tmp_path / "data" / "mnist"
     folder.mkdir(parents=True)

@@ -27,7 +27,7 @@ POSITIVE = frozenset(
 """Columns of rates, times and the like, which are averaged as `geometric_interval` does."""
 
 
-CIRCUMSTANCES = ("host", "cpu_model", "cores", "code", "versions")
+CIRCUMSTANCES = ("host", "cpu_model", "cores", "congestion_control", "code", "versions")
 """Columns of a table of trials that say where and with what each was run."""
 
 

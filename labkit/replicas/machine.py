@@ -12,7 +12,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def describe() -> Dict[str, Union[str, int]]:
-    """Return the machine's processor, cores, memory in bytes, and system."""
+    """Return the machine's processor, cores, memory in bytes, system, and `congestion_control`."""
     model = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -22,7 +22,16 @@ def describe() -> Dict[str, Union[str, int]]:
         "cores": cores.count(range(os.cpu_count() or 1)),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": platform.platform(),
+        "congestion_control": congestion_control(),
     }
+
+
+def congestion_control() -> str:
+    """Return by which algorithm TCP decides how fast to send, such as ``cubic``; "" if unknown."""
+    try:
+        return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    except OSError:
+        return ""
 
 
 def busy_seconds() -> Optional[float]:

@@ -49,13 +49,14 @@ OUT, ERR = "|", "!"
 
 
 class Machine(NamedTuple):
-    """The report on what a pod runs on: the node's name, cores, memory in bytes, and system."""
+    """The report on what a pod runs on: its node's name, and what `machine.describe` says."""
 
     node: str
     cpu_model: str
     cores: int
     memory: int
     system: str
+    congestion_control: str = ""
 
 
 class Bound(NamedTuple):

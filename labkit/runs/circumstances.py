@@ -29,12 +29,15 @@ def code_of(run: Run) -> str:
 
 def circumstances(run: Run) -> dict[str, Any]:
     """Return where and with what it was run: what makes two runs of one trial different things."""
-    machine = {name: run.record["machine"][name] for name in ("host", "cpu_model", "cores")}
-    return machine | {"versions": versions_of(run)}
+    machine = run.record["machine"]
+    told = {name: machine[name] for name in ("host", "cpu_model", "cores")}
+    if algorithm := machine.get("congestion_control"):  # earlier versions did not record it
+        told["congestion_control"] = algorithm
+    return told | {"versions": versions_of(run)}
 
 
 def here(framework: Framework) -> dict[str, Any]:
-    """Return what a framework's runs on this machine would have as `circumstances`."""
+    """Return on what a calibration with a framework depends: the machine's part, and versions."""
     machine = provenance.machine()
     known = {name: machine[name] for name in ("host", "cpu_model", "cores")}
     return known | {"versions": provenance.versions(framework)}
@@ -65,6 +68,9 @@ def machine_difference(run: Run) -> str:
     for name in ("cpu_model", "cores"):
         if there[name] != now[name]:
             return f"with {name.replace('_', ' ')} {there[name]} instead of {now[name]}"
+    then, today = (each.get("congestion_control") or "unknown" for each in (there, now))
+    if then != today:
+        return f"with TCP's congestion control {then} instead of {today}"
     return ""
 
 

@@ -142,6 +142,7 @@ def _trial(run: Run) -> dict[str, Any]:
         "started": record.get("started"),
         "host": machine["host"],
         "cpu_model": machine["cpu_model"],
+        "congestion_control": machine.get("congestion_control", ""),
         "revision": record["revision"],
         "code": code_of(run),
         "versions": ", ".join(f"{name} {versions[name]}" for name in sorted(versions)),

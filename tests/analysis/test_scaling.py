@@ -64,6 +64,7 @@ def test_summarise_keeps_oversubscribed_and_other_trials_apart():
 
 DIFFERENCES = [
     ("host", "a", "b"), ("cpu_model", "Xeon", "EPYC"), ("cores", 64, 32), ("code", "0f", "1e"),
+    ("congestion_control", "bbr", "cubic"),
     ("versions", "mxnet 1.9.1", "mxnet 1.9.0"),
 ]  # fmt: skip
 

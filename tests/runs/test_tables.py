@@ -112,6 +112,7 @@ def test_a_row_worked_out_by_hand(store):
     assert math.isnan(row.perplexity)
     assert row.inference_per_second == 20_000
     assert (row.host, row.cpu_model, row.cores) == ("here", "a processor", 4)
+    assert row.congestion_control == "cubic"
     assert (row.revision, row.started) == ("0123456789ab", "2020-02-20T20:20:20+0000")
     assert row.versions == "mxnet 1.0, python 3.11.0"
     assert (row.load_before, row.load_after, row.other_cpu) == (0.25, 1.75, 0.125)

@@ -30,7 +30,7 @@ from labkit.thesis.thresholds import CHANCE, RISEN
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
 
-MACHINE = ("launcher", "host", "cpu_model", "cores")
+MACHINE = ("launcher", "host", "cpu_model", "cores", "congestion_control")
 """Columns that tell machines apart, as far as a table has them."""
 
 KIND = (*MACHINE, *NODES)
