@@ -74,8 +74,8 @@ def examine() -> list[Check]:
     own_network = network()  # which forks, and so comes before there are threads
     with ThreadPoolExecutor() as pool:
         imports = [pool.submit(framework, row.name, row.modules) for row in FRAMEWORKS.values()]
-        machine = [python(), system(), cores(), memory(), busy, shared_memory(), own_network, tcp()]
-        rest = [libraries(), outputs(), *datasets(), cluster()]
+        machine = [python(), system(), cores(), memory(), busy, shared_memory(), own_network]
+        rest = [tcp(), libraries(), outputs(), *datasets(), cluster()]
         return [*machine, *rest, *(check.result() for check in imports)]
 
 

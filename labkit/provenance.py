@@ -38,15 +38,13 @@ print(json.dumps(versions))
 
 
 def machine() -> dict[str, Any]:
-    """Return host, processor, usable cores, memory in bytes, system, and TCP's congestion control.
-
-    The last can be changed while this process lives.
-    """
-    return _lasting() | {"congestion_control": congestion_control()}
+    """Return the `hardware` and TCP's congestion control, which may change while this lives."""
+    return hardware() | {"congestion_control": congestion_control()}
 
 
 @functools.cache
-def _lasting() -> dict[str, Any]:
+def hardware() -> dict[str, Any]:
+    """Return host, processor, cores that workers can have, memory in bytes, and system."""
     return {
         "host": host(),
         "cpu_model": _cpu_model(),

@@ -12,7 +12,7 @@ from made_cgroups import Hierarchies, limit
 from processes import REPOSITORY, cannot
 
 from labkit.launchers.load import Load
-from labkit.provenance import machine
+from labkit.provenance import hardware
 from labkit.replicas import cgroups, cores
 
 
@@ -26,9 +26,9 @@ def eight_cores(tmp_path, monkeypatch):
     """Have a process that may use eight processors, each a core."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
-    machine.cache_clear()
+    hardware.cache_clear()
     yield
-    machine.cache_clear()
+    hardware.cache_clear()
 
 
 @pytest.mark.unit
@@ -46,7 +46,7 @@ def test_without_groups_there_is_no_limit(hierarchies, eight_cores):
 def test_a_quota_of_version_2(told, usable, hierarchies, eight_cores):
     limit(hierarchies.mount(), cpu__max=told)
     assert cores.usable() == usable
-    assert machine()["cores"] == usable
+    assert hardware()["cores"] == usable
 
 
 @pytest.mark.unit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.provenance import machine
+from labkit.provenance import hardware
 from labkit.replicas import cores
 
 pytestmark = pytest.mark.unit
@@ -24,9 +24,9 @@ def test_hardware_threads_of_one_core_are_one(hardware_threads, monkeypatch):
     assert cores.count(range(8)) == 4
     assert cores.count({1, 4, 5, 6}) == 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    machine.cache_clear()
-    assert machine()["cores"] == 2
-    machine.cache_clear()
+    hardware.cache_clear()
+    assert hardware()["cores"] == 2
+    hardware.cache_clear()
 
 
 @given(numbers)
