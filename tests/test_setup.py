@@ -36,7 +36,7 @@ class Newcomer:
             self.environment.pop(name, None)
         for name in ("Makefile", "pyproject.toml", "requirements.lock", ".ci/setup"):
             self.copy(name)
-        replicas = [f"replicas/{name}" for name in ("__init__", "cgroups", "cores")]
+        replicas = [f"replicas/{name}" for name in ("__init__", "cgroups", "cores", "machine")]
         for name in ("__init__", "doctor", *replicas):
             self.copy(f"labkit/{name}.py")
         self.command("df", "printf 'free\\n- - - 10\\n'")  # ends a set-up before it does much
