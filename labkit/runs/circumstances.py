@@ -10,6 +10,9 @@ from labkit import provenance
 from labkit.runs.run import Run
 from labkit.trials.frameworks import Framework
 
+MACHINE = ("host", "cpu_model", "cores", "congestion_control")
+"""What tells machines apart; earlier versions did not record the last."""
+
 
 def versions_of(run: Run) -> dict[str, str]:
     """Return those of Python, numpy and the framework, as a replica told them, if one did."""
@@ -30,16 +33,14 @@ def code_of(run: Run) -> str:
 def circumstances(run: Run) -> dict[str, Any]:
     """Return where and with what it was run: what makes two runs of one trial different things."""
     machine = run.record["machine"]
-    told = {name: machine[name] for name in ("host", "cpu_model", "cores")}
-    if algorithm := machine.get("congestion_control"):  # earlier versions did not record it
-        told["congestion_control"] = algorithm
+    told = {name: machine[name] for name in MACHINE if name in machine}
     return told | {"versions": versions_of(run)}
 
 
 def here(framework: Framework) -> dict[str, Any]:
-    """Return on what a calibration with a framework depends: the machine's part, and versions."""
+    """Return what a framework's runs on this machine would have as `circumstances`."""
     machine = provenance.machine()
-    known = {name: machine[name] for name in ("host", "cpu_model", "cores")}
+    known = {name: machine[name] for name in MACHINE}
     return known | {"versions": provenance.versions(framework)}
 
 
@@ -65,12 +66,10 @@ def machine_difference(run: Run) -> str:
     there, now = run.record["machine"], provenance.machine()
     if there["host"] != now["host"]:
         return f"of the machine {there['host']}"
-    for name in ("cpu_model", "cores"):
-        if there[name] != now[name]:
-            return f"with {name.replace('_', ' ')} {there[name]} instead of {now[name]}"
-    then, today = (each.get("congestion_control") or "unknown" for each in (there, now))
-    if then != today:
-        return f"with TCP's congestion control {then} instead of {today}"
+    for name in MACHINE[1:]:
+        then, today = (each.get(name) or "unknown" for each in (there, now))
+        if then != today:
+            return f"with {name.replace('_', ' ')} {then} instead of {today}"
     return ""
 
 

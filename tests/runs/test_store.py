@@ -287,10 +287,7 @@ def test_the_stores_of_two_machines_can_be_put_together(tmp_path):
         ({"host": "there"}, "1 of the machine there"),
         ({"cpu_model": "another"}, "1 with cpu model another instead of a processor"),
         ({"cores": 2}, "1 with cores 2 instead of 4"),
-        (
-            {"congestion_control": "bbr"},
-            "1 with TCP's congestion control bbr instead of cubic",
-        ),
+        ({"congestion_control": "bbr"}, "1 with congestion control bbr instead of cubic"),
     ],
 )
 def test_a_run_of_another_machine_is_not_this_ones(difference, says, store):
@@ -309,7 +306,7 @@ def test_a_run_that_does_not_tell_its_congestion_control_is_not_used(store):
     told = {k: v for k, v in made_runs.MACHINE.items() if k != "congestion_control"}
     made_runs.add(store, trial, machine=told)
     assert store.find(trial) is None
-    said = "1 with TCP's congestion control unknown instead of cubic"
+    said = "1 with congestion control unknown instead of cubic"
     assert store.set_aside([trial]) == f"kept runs not used: {said}"
     assert store.results().table.congestion_control.tolist() == [""]
 

@@ -48,6 +48,7 @@ COMMON = {
     "optimizer": "sgd",
     "epochs": None, "status": "finished", "oversubscribed": False, "overloaded": False,
     "launcher": "local", "host": "here", "cpu_model": "a processor", "cores": 200,
+    "congestion_control": "cubic",
 }  # fmt: skip
 
 BUSY = 0.9

@@ -297,7 +297,7 @@ def slower(results):
 
 def test_runs_on_different_nodes_are_never_pooled_and_disagree_openly(made):
     for columns in ({"host": "there"}, {"launcher": "kubernetes"}, {"cores": 100},
-                    {"slowdown": 10.0}):  # fmt: skip
+                    {"congestion_control": "bbr"}, {"slowdown": 10.0}):  # fmt: skip
         verdict = verdict_of("6.1.3b", together(made, elsewhere(slower(made), **columns)))
         assert verdict.verdict == "inconclusive"
         assert "says the opposite" in verdict.reason
