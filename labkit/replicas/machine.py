@@ -10,6 +10,8 @@ from labkit.replicas import cores
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
+CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
 
 def describe() -> Dict[str, Union[str, int]]:
     """Return the machine's processor, cores, memory in bytes, system, and `congestion_control`."""
@@ -29,7 +31,7 @@ def describe() -> Dict[str, Union[str, int]]:
 def congestion_control() -> str:
     """Return by which algorithm TCP decides how fast to send, such as ``cubic``; "" if unknown."""
     try:
-        return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+        return CONGESTION_CONTROL.read_text().strip()
     except OSError:
         return ""
 

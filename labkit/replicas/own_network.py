@@ -14,6 +14,8 @@ import socket
 import struct
 from pathlib import Path
 
+from labkit.replicas.machine import CONGESTION_CONTROL, congestion_control
+
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
@@ -51,6 +53,7 @@ def enter() -> None:
     """
     user, group = os.geteuid(), os.getegid()
     root = user == 0  # whose rights over others' files a user namespace would end
+    algorithm = congestion_control()
     if LIBC.unshare(CLONE_NEWNET if root else CLONE_NEWUSER | CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), "unshare")
     if not root:
@@ -62,3 +65,5 @@ def enter() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, IFREQ.pack(b"lo", IFF_UP))
     with contextlib.suppress(OSError):  # where /proc/sys is read-only
         PORTS.write_text(LOWER)
+        # A new network has that of the machine, also within a container that has one of its own.
+        CONGESTION_CONTROL.write_text(algorithm)

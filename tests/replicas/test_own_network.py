@@ -29,6 +29,18 @@ os.wait()
 print("connected", flush=True)
 """
 
+TELLS = """
+from pathlib import Path
+from labkit.replicas import machine, own_network
+
+machine.CONGESTION_CONTROL.write_text("reno")  # which the kernel allows everybody
+own_network.enter()
+print(machine.congestion_control())
+"""
+
+OTHER_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+"""Before a command: in a network that can be changed, as in a container."""
+
 SEES = "from labkit import doctor; print(doctor.network())"
 
 USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
@@ -88,6 +100,14 @@ def test_those_in_it_find_each_other_and_nobody_else_does(before):
             assert process.stdout.readline() == "connected\n"
         finally:
             process.kill()
+
+
+def test_tcp_sends_in_it_as_outside():
+    is_possible(OTHER_NETWORK)
+    told = subprocess.run(
+        [*OTHER_NETWORK, sys.executable, "-c", TELLS], stdout=subprocess.PIPE, text=True
+    )
+    assert told.stdout == "reno\n"
 
 
 def test_where_there_can_be_none_the_doctor_says_what_that_means():
