@@ -9,11 +9,30 @@ from typing import Any
 from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
 from labkit.simulation.system import System
 
-INTERFERENCE = 0.2
-"""How much more a server's work costs, as a share, for each doubling of those that share a core.
+INTERFERENCE = 0.7
+"""How much more a server's work costs, as a share, for each doubling of those that share a core, if
+gradients take no time; docs/simulation.md says what this and the next two were taken from."""
 
-Each finds the caches full of the others' data; docs/simulation.md says what it was taken from.
-"""
+COLD = 0.008
+"""Seconds of computing a gradient after which a server has lost half of its caches anyway: so much
+of the interference is in what its work costs beside one worker."""
+
+CROWD = 6.0
+"""Processes of a core among which each finds nothing of its own in the caches; more are no worse."""
+
+
+def interference(compute: float, sharing: float) -> float:
+    """Return how much more a server's work costs, as a share, than beside a single worker.
+
+    Parameters
+    ----------
+    compute : float
+        Seconds that a gradient takes.
+    sharing : float
+        Processes for each core, which find its caches full of each other's data.
+    """
+    doublings = math.log2(min(max(2.0, sharing), CROWD))
+    return INTERFERENCE * doublings / (1 + compute / COLD)
 
 
 class Server:
@@ -116,10 +135,12 @@ class Nodes:
         # Servers of their own have lost the core that they had beside a single worker.
         alone = bool(self.shared) and not system.beside and system.slowdown == 1
         crowded = alone and count > number
-        doublings = math.log2(max(2.0, (system.workers + system.servers) / number))
-        interference = INTERFERENCE * doublings if held or crowded else 0.0
+        dearer = 0.0
+        if held or crowded:
+            sharing = (system.workers + system.servers) / number
+            dearer = interference(system.demands.compute, sharing)
         self.servers = [
-            Server(clock, self.cores[self.node(s)], interference, always=crowded, at_once=alone)
+            Server(clock, self.cores[self.node(s)], dearer, always=crowded, at_once=alone)
             for s in range(system.servers)
         ]
 

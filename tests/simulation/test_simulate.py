@@ -10,7 +10,7 @@ from made_systems import LENET, LENET_STEP, mxnet, systems
 
 from labkit import LabkitError
 from labkit.simulation import Demands, System, simulate
-from labkit.simulation.nodes import INTERFERENCE
+from labkit.simulation.nodes import interference
 
 pytestmark = pytest.mark.unit
 
@@ -104,18 +104,29 @@ def test_what_others_take_of_the_cores_is_missing(cores):
 
 
 def test_a_server_that_interrupts_a_worker_costs_more():
-    """On one core other workers compute nearly always while servers work; the more, the more."""
-    alone, eight, sixteen = (simulate(mxnet(n, cores=1)) for n in (1, 8, 16))
+    """On one core other workers compute nearly always while servers work."""
+    alone, eight = (simulate(mxnet(n, cores=1)) for n in (1, 8))
     assert alone.throughput == pytest.approx(1 / 0.128, rel=1e-6)
-    for several, doublings in ((eight, 4), (sixteen, 5)):
-        server = 0.008 * (1 + doublings * INTERFERENCE)
-        assert several.throughput == pytest.approx(1 / (0.12 + server), rel=0.01)
+    server = 0.008 * (1 + interference(0.12, sharing=16))
+    assert eight.throughput == pytest.approx(1 / (0.12 + server), rel=0.01)
+
+
+def test_interference_grows_with_those_who_share_a_core_until_nothing_is_left_in_its_caches():
+    few, several, many, more = (interference(0.004, sharing) for sharing in (1, 4, 6, 16))
+    assert 0 < 2 * few == several < many == more
+
+
+def test_interference_is_less_the_longer_a_gradient_takes():
+    """A lone worker's server has lost its caches to that by the time it is asked."""
+    none, short, long = (interference(compute, sharing=2) for compute in (0, 0.004, 0.2))
+    assert none > short > long > 0
+    assert long < 0.05 * none
 
 
 def test_a_server_that_has_lost_its_own_core_costs_more():
     """Two workers and a server are more than two cores, and no more than three."""
     two, three, apart = (simulate(System(LENET_STEP, 2, cores=n)) for n in (2, 3, None))
-    assert two.throughput == pytest.approx(2 / (0.12 + (1 + INTERFERENCE) * 0.008), rel=0.01)
+    assert two.throughput == pytest.approx(2 / (0.12 + (1 + interference(0.12, 1.5)) * 0.008), rel=0.01)
     assert three.throughput == pytest.approx(apart.throughput, rel=1e-6)
 
 
@@ -129,7 +140,7 @@ def test_three_workers_on_two_cores_do_less_than_two_or_four():
     assert three < min(two, four)
 
 
-@pytest.mark.parametrize(("cores", "together"), [(2, 1 + INTERFERENCE), (None, 1.5)])
+@pytest.mark.parametrize(("cores", "together"), [(2, 1 + interference(0.12, 1.5)), (None, 1.5)])
 def test_a_server_uses_all_cores_that_it_shares(cores, together):
     """Gradients that come at once are served at once, if each takes longer; else in turn."""
     answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores))
