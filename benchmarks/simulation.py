@@ -5,7 +5,8 @@
 From the runs with one worker alone, the throughput of each trial with more is simulated, on the
 cores that other programs left to that trial. The measurements are the published run's tables and
 what is kept of up to 16 workers on two cores, or the runs in a directory. They are held to a
-median error of at most 5 % with two workers, as far as there are any, and with slow nodes, and the
+median error of at most 5 % with two workers, as far as there are any, and with slow nodes; those
+that were measured last to at most 12 % with two workers in the worst case, too; and the
 simulation to 2 s for 50 workers' 200 steps. The rest is stated, misses included. Where workers
 reported every step, as slow ones do, the staleness of their gradients is compared, too. The quick
 form is the whole, its seconds not judged.
@@ -28,6 +29,9 @@ from labkit.simulation import simulate
 REAL_CORES = REFERENCE / "real-cores"
 """Where 40 settings are kept, measured on two cores with one and two workers, some with more."""
 
+HELD_OUT = "fourth"
+"""Which of them was measured when nothing more was changed about the simulation."""
+
 NO_STEPS = pd.DataFrame({"trial": [], "t": [], "worker": [], "steps": []})
 SLOW = "slow nodes"
 
@@ -43,7 +47,7 @@ def sets_of(directory):
         f"two cores, the {name} time": (
             modernise(pd.read_csv(REAL_CORES / f"{name}.csv")), NO_STEPS,
         )
-        for name in ("first", "second", "third")
+        for name in ("first", "second", "third", HELD_OUT)
     }  # fmt: skip
     return {"the published run": (published("trials"), published("steps"))} | kept
 
@@ -144,6 +148,8 @@ def main():
             )
         medians = [statistics.median(errors.get(kind, [0])) for kind in ("2 workers", SLOW)]
         missed |= max(medians) > 0.05
+        if HELD_OUT in name:
+            missed |= max(errors["2 workers"]) > 0.12
     took = seconds_of_fifty(published("trials"))
     print(f"\n50 workers, 200 steps each: {took:.2f} s")
     return bool(missed or (took > 2 and not args.quick))

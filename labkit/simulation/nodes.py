@@ -10,15 +10,15 @@ from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
 from labkit.simulation.system import System
 
 INTERFERENCE = 0.7
-"""How much more a server's work costs, as a share, for each doubling of those that share a core, if
-gradients take no time; docs/simulation.md says what this and the next two were taken from."""
+"""How much more a server's work costs, as a share, for each doubling of those that share a core,
+if gradients take no time; docs/simulation.md says what this and the next two were taken from."""
 
 COLD = 0.008
 """Seconds of computing a gradient after which a server has lost half of its caches anyway: so much
 of the interference is in what its work costs beside one worker."""
 
 CROWD = 6.0
-"""Processes of a core among which each finds nothing of its own in the caches; more are no worse."""
+"""Processes of a core of which each finds nothing of its own in the caches; more are no worse."""
 
 
 def interference(compute: float, sharing: float) -> float:
