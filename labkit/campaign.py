@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -169,12 +170,13 @@ def plan(
     max_repeats: int = MAX_REPEATS,
     store: Store | None = None,
     force: bool = False,
+    deadline: float = DEADLINE,
 ) -> Plan:
     """Say what `measure` would do, without doing it: nothing is started and nothing written.
 
     Parameters
     ----------
-    sweep, launcher, precision, max_repeats, store, force
+    sweep, launcher, precision, max_repeats, store, force, deadline
         As of `measure`.
 
     Returns
@@ -196,9 +198,10 @@ def plan(
             "plan: takes trials, such as a Sweep; of a function measure says what it will do, "
             "before it does it"
         )
-    _check(precision, max_repeats, DEADLINE)
+    _check(precision, max_repeats, deadline)
+    _check_durations(sweep, deadline)
     planned = _plan(Store(store and store.root, launcher), sweep, precision, max_repeats, force)
-    with LAUNCHERS[launcher](deadline=DEADLINE) as runner:
+    with LAUNCHERS[launcher](deadline=deadline) as runner:
         runner.check(planned.due)
     return planned
 
@@ -311,7 +314,10 @@ class _Once:
     def _run(self, trial: Trial, scratch: Path, show: OnEvent) -> Run:
         retries = OVERLOAD_RETRIES
         while True:
-            common = {"machine": provenance.machine(), "revision": provenance.revision()}
+            common = {
+                "machine": provenance.machine(), "revision": provenance.revision(),
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            }  # fmt: skip
             try:
                 record = common | self.launcher.run(trial, scratch, show)
                 record["status"] = "finished"
@@ -322,9 +328,11 @@ class _Once:
                     continue
                 return self.store.keep(trial, scratch, record)
             except TrialDiverged as error:
-                return self.store.keep(trial, scratch, common | _status("diverged", error))
+                told = common | error.record | _status("diverged", error)
+                return self.store.keep(trial, scratch, told)
             except (TrialFailed, RunError, analysis.MetricError) as error:
-                kept = self.store.keep(trial, scratch, common | _status("failed", error))
+                told = common | getattr(error, "record", {}) | _status("failed", error)
+                kept = self.store.keep(trial, scratch, told)
                 kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
                 raise kind(f"{error}\n(all it printed: {kept.directory})") from error
 

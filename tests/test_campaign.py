@@ -34,7 +34,7 @@ class Place:
         self.room, self.parallel = room, parallel
         self.diverged, self.overloaded = diverged, overloaded
         self.running, self.most, self.tries, self.stopped = 0, 0, 0, False
-        self.meanwhile = lambda trial: None
+        self.meanwhile, self.record = lambda trial: None, {}
         self.lock = threading.Lock()
 
     def __call__(self, deadline):
@@ -63,7 +63,7 @@ class Place:
             if full:
                 raise NoRoomForTrial(f"{trial.name}: no room")
             if trial.seed in self.diverged:
-                raise TrialDiverged(f"{trial.name}: worker 0: the loss became nan")
+                raise TrialDiverged(f"{trial.name}: worker 0: the loss became nan", self.record)
             self.meanwhile(trial)
             made_runs.write(trial, directory)
             return made_runs.RECORD | {"overloaded": trial.seed in self.overloaded}
@@ -121,6 +121,16 @@ def test_what_was_run_and_what_was_re_used(store):
     assert measured(store, 1, 2, 6, 7).note == "4 trials: 2 run, 2 re-used"
     assert measured(store, 1, 2, 6, 7).note == "4 trials: 0 run, 4 re-used"
     assert measured(store, 1, 2, force=True).note == "2 trials: 2 run, 0 re-used"
+
+
+@pytest.mark.usefixtures("once")
+def test_a_diverged_run_was_where_its_launcher_says(store, place):
+    place.record = {"launcher": "place", "machine": made_runs.MACHINE | {"host": "far away"}}
+    (row,) = measured(store, 3).table.itertuples()
+    assert (row.status, row.launcher, row.host) == ("diverged", "place", "far away")
+    place.record = {}
+    (row,) = measured(store, 3, force=True).table.itertuples()
+    assert row.host == "here" and row.started.startswith("20")
 
 
 def test_runs_of_another_machine_are_measured_anew_and_that_is_said(store, monkeypatch):

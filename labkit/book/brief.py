@@ -21,7 +21,7 @@ from labkit.figures.selection import Split, tables
 from labkit.figures.words import describe
 from labkit.prediction import Prediction, predict
 from labkit.settings import TEMPLATES
-from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.frameworks import SCRIPTED
 
 AHEAD = (2, 4, 8)
 """Multiples of the most workers measured for which is predicted, beside the next one."""
@@ -179,7 +179,7 @@ def _apart(trials: pd.DataFrame) -> int:
     """Return how many servers have machines of their own: those that are not beside a worker."""
     first = trials.iloc[0]
     servers = int(first["servers"])
-    beside = FRAMEWORKS[first["framework"]].servers_per_worker and servers == first["workers"]
+    beside = SCRIPTED[first["framework"]].servers_per_worker and servers == first["workers"]
     return 0 if beside else servers
 
 

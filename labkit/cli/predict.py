@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from labkit.cli.formats import format_option, of_rows
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
 from labkit.cli.terminal import echo
 from labkit.errors import LabkitError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from click.shell_completion import CompletionItem
+
+    from labkit.cli.completion import Complete
+    from labkit.prediction import Prediction
+    from labkit.runs.whatif import WhatIf
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
 
@@ -26,21 +35,32 @@ MOST = 64
 SYSTEM = ("strategy", "servers", "slowdown", "slowdown_spread", "cpu", "bandwidth", "cores")
 """Options that say what is simulated, as arguments of `Measured.system`."""
 
-WHAT_IF = ("model", "batch_size", "node", *SYSTEM, "price")
-"""Options that need the demands of a step, which MINE.CSV does not have."""
-
 
 def _bandwidth(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     """Return bits per second from ``1Gbit``, ``200Mbit`` or a plain number of bits."""
     if text is None:
         return None
-    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([kmg]?)(?:bit)?(?:/s|ps)?", text.lower())
+    number, unit = r"([\d.]+(?:e\d+)?)\s*", r"(?:bit(?:/s|ps)?|b/s|bps)?"
+    found = None if "B" in text else re.fullmatch(rf"{number}([kmg]?){unit}", text.lower())
     try:
         return float(found[1]) * UNITS[found[2]]
     except (TypeError, ValueError):
         raise LabkitError(
             f"bandwidth: {text!r}; allowed: a number with kbit, Mbit or Gbit, such as 1Gbit"
         ) from None
+
+
+def _values(field: str) -> Complete:
+    """Return what offers the values of a trial's field, looked for when Tab is pressed."""
+
+    def complete(
+        context: click.Context, option: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from labkit.cli.completion import values_of_field
+
+        return values_of_field(field)(context, option, incomplete)
+
+    return complete
 
 
 @main.command(
@@ -70,14 +90,20 @@ examples:
     help="Say up to how many workers the speedup is at least this share of their number.",
 )  # fmt: skip
 @format_option
-@click.option("--framework", help="Without MINE.CSV: from runs of this framework with one worker,")
-@click.option("--model", help="of this model,")
+@click.option(
+    "--framework", shell_complete=_values("framework"),
+    help="Without MINE.CSV: from runs of this framework with one worker,",
+)  # fmt: skip
+@click.option("--model", shell_complete=_values("model"), help="of this model,")
 @click.option("--batch-size", type=int, help="with this batch size")
-@click.option("--optimizer", default="sgd", show_default=True, help="and this optimizer.")
+@click.option(
+    "--optimizer", default="sgd", show_default=True, shell_complete=_values("optimizer"),
+    help="and this optimizer.",
+)  # fmt: skip
 @click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
 @click.option(
     "--launcher", default="local", show_default=True, metavar="local|kubernetes",
-    help="Where the trials were run.",
+    shell_complete=_values("launcher"), help="Where the trials were run.",
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were so many servers?")
@@ -121,14 +147,13 @@ def predict(
     station that is busiest: a server, a link, the cores.
     """
     price = options["price"]
-    if points:
-        from labkit.prediction import predict
+    if efficiency is not None:
+        from labkit.prediction.forecast import check_efficiency
 
-        given = [name for name in ("framework", *WHAT_IF) if options[name] is not None]
-        if given or options["reference"]:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in given or ["reference"])
-            raise click.UsageError(f"{names}: only without MINE.CSV")
-        found = predict(points, until, workers=workers or None, level=level)
+        check_efficiency(efficiency)
+    if points:
+        _refuse_runs(options)
+        found = _from_points(points, until, workers, level)
     else:
         found = _simulated(until, workers, level, options)
     rows = [
@@ -143,22 +168,50 @@ def predict(
         echo(found.note)
     if efficiency is not None:
         most = found.worth(efficiency)
-        echo(f"speedup at least {efficiency:g} per worker: up to {most} workers", err=True)
+        enough = f"up to {most} workers" if most else "with none of these numbers of workers"
+        echo(f"speedup at least {efficiency:g} per worker: {enough}", err=True)
     if price is not None:
         best = min(rows, key=lambda row: row["cost"])
         echo(
-            f"a pass over the training set costs least with {best['workers']} workers, "
+            f"of these, a pass over the training set costs least with {best['workers']} workers, "
             f"{best['cost']:g}", err=True,
         )  # fmt: skip
 
 
+def _refuse_runs(options: dict[str, Any]) -> None:
+    """Refuse options that say which runs are meant: beside MINE.CSV there are none."""
+    source = click.get_current_context().get_parameter_source
+    given = [name for name in options if source(name) == ParameterSource.COMMANDLINE]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{names}: only without MINE.CSV")
+
+
+def _from_points(
+    points: Path, until: int | None, workers: tuple[int, ...], level: float
+) -> Prediction:
+    """Return forecasts from somebody's points, or from a table of trials that was saved."""
+    from labkit.prediction import predict
+    from labkit.prediction.points import is_of_trials
+
+    if is_of_trials(points):
+        from labkit.runs.comparing import points_of
+
+        found = predict(points_of(points), until, workers=workers or None, level=level)
+    else:
+        found = predict(points, until, workers=workers or None, level=level)
+    for note in found.notes:
+        echo(note, err=True)
+    return found
+
+
 def _simulated(
     until: int | None, workers: tuple[int, ...], level: float, options: dict[str, Any]
-) -> Any:
+) -> WhatIf:
     """Return forecasts from the runs that were asked for."""
     from labkit.campaign import check_launcher
     from labkit.cli.results import Source
-    from labkit.runs.demands import measured
+    from labkit.runs.demands import NotMeasured, measured
     from labkit.runs.whatif import NODES, what_if
 
     missing = [name for name in ("framework", "model", "batch_size") if options[name] is None]
@@ -170,6 +223,8 @@ def _simulated(
     price = options["price"]
     if price is not None and not price > 0:
         raise LabkitError(f"price: {price!r}; allowed: more than 0")
+    if price is not None and options["cores"] is not None:
+        raise LabkitError("price: of nodes, but with cores all share one machine; leave one out")
     most = MOST if until is None else until
     if most < 1:
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
@@ -183,8 +238,28 @@ def _simulated(
     same = {name: asked[name] for name in ("strategy", "slowdown", "cpu") if name in asked}
     same |= {"optimizer": options["optimizer"], "known": math.inf}
     model = Path(options["model"]).name  # as tables have it
-    found = measured(table, options["framework"], model, options["batch_size"], **same)
+    try:
+        found = measured(table, options["framework"], model, options["batch_size"], **same)
+    except NotMeasured as error:
+        if options["reference"]:
+            raise LabkitError(_published(table, options["framework"], model)) from None
+        launcher = options["launcher"]
+        raise LabkitError(f"{error}" + f" --launcher {launcher}" * (launcher != "local")) from None
     return what_if(found, workers or [*doubled, most], level, **asked)
+
+
+def _published(table: pd.DataFrame, framework: str, model: str) -> str:
+    """Say of which batch sizes there are published runs with one worker."""
+    ones = table[(table["workers"] == 1) & (table["strategy"] != "single")]
+    ones = ones[ones["batches_per_second"].notna() & ones["batch_size"].notna()]
+    there = {
+        names: ", ".join(str(int(size)) for size in sorted(set(rows["batch_size"])))
+        for names, rows in ones.groupby(["framework", "model"])
+    }
+    if sizes := there.get((framework, model)):
+        return f"no such run is published of {framework} {model}; batch sizes there: {sizes}"
+    every = "; ".join(f"{' '.join(names)}: {sizes}" for names, sizes in there.items())
+    return f"no run with one worker is published of {framework} {model}; batch sizes: {every}"
 
 
 def _print(rows: list[dict[str, Any]], speedups: list[float]) -> None:

@@ -129,7 +129,7 @@ def run(
     from labkit.runs import Store
 
     if dry_run:
-        planned = plan(sweep, launcher, force=force)
+        planned = plan(sweep, launcher, force=force, deadline=deadline)
         if file_format != "table":
             click.echo(of_frame(planned.table, file_format), nl=False)
             return

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from labkit import provenance, settings
 from labkit.launchers.protocol import OnEvent, TrialFailed, Waiting
-from labkit.replicas.events import Computed, Event
+from labkit.replicas.events import Computed
 from labkit.runs.circumstances import digest
+from labkit.runs.run import Run, RunError
 from labkit.trials import Trial
 from labkit.trials.frameworks import Framework
 
@@ -167,17 +168,16 @@ def alone_of(trial: Trial) -> Trial:
 
 
 def _measure(alone: Trial, run: RunTrial, directory: Path) -> Calibration:
-    found: list[Computed] = []
-
-    def note(event: Event | Any) -> None:
-        if isinstance(event, Computed):
-            found.append(event)
-
     shutil.rmtree(directory, ignore_errors=True)  # an earlier try's events are none of this one's
     directory.mkdir()
     try:
-        record = run(alone, directory, note)
-    except TrialFailed as error:
+        record = run(alone, directory, lambda event: None)
+        # From what it left: what comes live is for showing, and may have gaps.
+        (worker,) = Run(alone, directory, record).workers
+        found = [event for event in worker if isinstance(event, Computed)]
+        if len(found) != 1:
+            raise RunError(f"worker 0 says {len(found)} times how long its gradients took")
+    except (TrialFailed, RunError) as error:
         raise TrialFailed(f"the calibration of a core failed: {error}") from error
     (event,) = found
     machine = record.get("machine") or provenance.machine()

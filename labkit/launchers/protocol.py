@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -74,7 +74,17 @@ OnEvent = Callable[[Event | Notice], object]
 
 
 class TrialFailed(LabkitError):
-    """A replica died, or the trial took too long; the message names role, cause, last lines."""
+    """A replica died, or the trial took too long; the message names role, cause, last lines.
+
+    Attributes
+    ----------
+    record : dict
+        Where it was run and when it began, as far as its launcher knows better than its caller.
+    """
+
+    def __init__(self, message: str = "", record: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.record = dict(record or {})
 
 
 class TrialDiverged(TrialFailed):

@@ -69,8 +69,10 @@ def more_repeats(
     return more
 
 
-def _is_precise(runs: Iterable[Run], precision: float) -> bool:
-    rates = [run.window.samples_per_second for run in runs if not run.overloaded]
+def _is_precise(runs: Sequence[Run], precision: float) -> bool:
+    where = runs[-1].record["machine"]["host"]  # a cluster's may be of several
+    alike = [run for run in runs if run.record["machine"]["host"] == where]
+    rates = [run.window.samples_per_second for run in alike if not run.overloaded]
     if len(rates) < FEWEST_REPEATS:
         return False
     return analysis.geometric_interval(rates).half_width <= precision

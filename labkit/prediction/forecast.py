@@ -22,6 +22,18 @@ NEARLY_LINEAR = 0.9
 NO_LIMIT = "none in sight"
 
 
+def check_efficiency(efficiency: float) -> None:
+    """Make sure that it is a share of the number of workers.
+
+    Raises
+    ------
+    LabkitError
+        If it is not between 0 and 1.
+    """
+    if not 0 < efficiency <= 1:
+        raise LabkitError(f"efficiency: {efficiency!r}; allowed: above 0, at most 1")
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What is to be expected of a number of workers.
@@ -126,8 +138,7 @@ class Forecasts(abc.ABC):
         LabkitError
             If the efficiency is not between 0 and 1.
         """
-        if not 0 < efficiency <= 1:
-            raise LabkitError(f"efficiency: {efficiency!r}; allowed: above 0, at most 1")
+        check_efficiency(efficiency)
         enough = [f.workers for f in self.forecasts if f.speedup >= efficiency * f.workers]
         return max(enough, default=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -16,11 +17,11 @@ NOISE = np.array([0.005, 0.01, 0.02, 0.04, 0.08])
 DISCREPANCY = 0.03
 """How far, relatively, the truth may leave all families, per doubling beyond the points."""
 
-NORMAL = np.array([NormalDist().inv_cdf((k + 0.5) / 15) for k in range(15)])
-"""Values that stand for a standard normal distribution."""
-
 CURVES = 1500
 """How many curves stand for all, in proportion to their weights."""
+
+AROUND = 15
+"""Values of each curve that stand for those that a normal distribution has around it."""
 
 BLOCK = 100
 """Targets whose quantiles are taken at once: more of them take too much memory."""
@@ -51,12 +52,24 @@ class Mixture:
         -------
         ndarray, shape (levels, targets)
         """
-        found = []
+        found, normal = [], _normal()
         for first in range(0, self.centres.shape[1], BLOCK):
             some = np.s_[:, first : first + BLOCK]
-            around = self.centres[some] + self.errors[some] * NORMAL[:, None, None]
+            around = self.centres[some] + self.errors[some] * normal
             found.append(np.quantile(around.reshape(-1, around.shape[-1]), levels, axis=0))
         return np.exp(np.concatenate(found, axis=1))
+
+
+@functools.cache
+def _normal() -> Array:
+    """Return values that stand for a standard normal distribution, shape (AROUND, CURVES, 1).
+
+    Those of one curve lie between those of its neighbours, by steps of the golden ratio: together
+    they reach as far into the tails as that many drawn by chance.
+    """
+    offsets = (np.arange(1, CURVES + 1) * (5**0.5 - 1) / 2) % 1
+    probability = (np.arange(AROUND)[:, None] + offsets) / AROUND
+    return np.vectorize(NormalDist().inv_cdf)(probability)[..., None]
 
 
 def condition(
@@ -100,7 +113,7 @@ def condition(
         own = chosen[(begin <= chosen) & (chosen < end)] - begin
         shapes = family.grid()[:, own // len(NOISE)]
         centres.append(scale[own, None] + family.log_curves(targets, shapes))
-    beyond = np.log2(np.maximum(targets / workers.max(), 1))
+    beyond = np.log2(np.maximum(1, np.maximum(targets / workers.max(), workers.min() / targets)))
     own_noise = np.concatenate(noise)[chosen, None] * np.sqrt(1 + 1 / len(workers))
     return Mixture(
         np.concatenate(centres), np.hypot(own_noise, DISCREPANCY * beyond),

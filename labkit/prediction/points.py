@@ -21,10 +21,24 @@ class Points:
     ----------
     workers, throughput : ndarray, shape (n,)
         By rising number of workers, each once; of repeats the geometric mean.
+    notes : tuple of str
+        How their source was understood, where there is a choice.
     """
 
     workers: Array
     throughput: Array
+    notes: tuple[str, ...] = ()
+
+
+def is_of_trials(path: Path) -> bool:
+    """Return whether a file is a table of trials that labkit saved, by its name or its heading."""
+    if path.suffix in (".parquet", ".json"):
+        return True
+    try:
+        with path.open(errors="replace") as file:
+            return file.readline().startswith("trial,framework,")
+    except OSError:
+        return False
 
 
 def read(source: Any) -> Points:
@@ -41,7 +55,7 @@ def read(source: Any) -> Points:
         are of several series or hosts.
     """
     named = str(source) if isinstance(source, (str, Path)) else "points"
-    found, _, _ = rates.rows(source, named)
+    found, _, notes = rates.rows(source, named)
     repeats: dict[int, list[float]] = {}
     for row in found:
         repeats.setdefault(row["workers"], []).append(row["throughput"])
@@ -53,11 +67,11 @@ def read(source: Any) -> Points:
         comes = name == "servers" and len({(r["workers"], r[name]) for r in found}) == len(repeats)
         if len(values) > 1 and not comes:
             said = ", ".join(map(str, values))
-            problems.append(f"{name}: {said}; points are of one, so keep its rows alone")
+            problems.append(f"{name}: {said}; points are of one, so keep that one alone")
     if not problems and len(repeats) < 2:
         problems = [f"{len(repeats)} point{'s' * (len(repeats) != 1)}; at least 2 are needed"]
     if problems:
         raise LabkitError(f"{named}: {'; '.join(problems)}")
     workers = sorted(repeats)
     means = [np.exp(np.log(repeats[n]).mean()) for n in workers]
-    return Points(np.array(workers, float), np.array(means, float))
+    return Points(np.array(workers, float), np.array(means, float), notes)

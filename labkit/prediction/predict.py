@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from labkit.prediction.points import Points, read
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_TARGETS = 10_000
+"""Numbers of workers that are predicted at once: more take gigabytes."""
+
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Forecasts):
@@ -31,10 +35,13 @@ class Prediction(Forecasts):
         For each reason to bend its probability, given the points.
     measured : int
         The largest number of workers that was measured.
+    notes : tuple of str
+        How the points were understood, where there is a choice.
     """
 
     reasons: Mapping[str, float]
     measured: int
+    notes: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
@@ -96,9 +103,17 @@ def predict(
         if last < 1:
             raise LabkitError(f"until: {last!r}; allowed: 1 or more workers")
         workers = range(1, last + 1)
-    wanted = np.array(sorted(set(workers)), float)
-    if not (wanted.size and wanted.min() >= 1):
-        raise LabkitError(f"workers: {sorted(set(workers))}; allowed: numbers from 1 on")
+    if isinstance(workers, range) and len(workers) > MOST_TARGETS:
+        raise LabkitError(
+            f"until: {len(workers)} numbers of workers; at most {MOST_TARGETS} can be predicted "
+            f"at once. The most that was measured is {most}: give until, or the workers"
+        )
+    asked = sorted(set(workers))
+    if not asked or any(not (n >= 1 and math.isfinite(n) and n == int(n)) for n in asked):
+        raise LabkitError(f"workers: {asked}; allowed: whole numbers from 1 on")
+    if len(asked) > MOST_TARGETS:
+        raise LabkitError(f"workers: {len(asked)} numbers; allowed: at most {MOST_TARGETS}")
+    wanted = np.array(asked, float)
     targets = np.concatenate([[1.0], wanted])
     mixture = condition(FAMILIES, known.workers, known.throughput, targets)
     low, (one, *middle), high = mixture.quantiles([(1 - level) / 2, 0.5, (1 + level) / 2])
@@ -112,5 +127,5 @@ def predict(
             )
             for n, x, a, b in zip(wanted, middle, low[1:], high[1:], strict=True)
         ),
-        level, reasons, most,
+        level, reasons, most, known.notes,
     )  # fmt: skip

@@ -93,7 +93,9 @@ def _reasons(directory: Path) -> Iterator[str]:
         yield "failed"
     try:
         run = Run.read(directory)
-        if version_difference(run) or not run.current:
+        # In a cluster versions are those of an image, whatever is installed here.
+        changed = run.launcher == "local" and version_difference(run)
+        if changed or not run.current:
             yield "of another version"
         check_events(run)
         if run.overloaded:

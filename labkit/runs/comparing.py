@@ -13,6 +13,7 @@ from labkit.analysis.compare import LEVEL, MOST_VALUES, compare_tables
 from labkit.analysis.comparison import Comparison
 from labkit.analysis.scaling import configuration
 from labkit.errors import LabkitError, nearest
+from labkit.prediction.points import is_of_trials
 from labkit.rates import Rates
 from labkit.runs.selection import in_word, in_words, matching, there
 from labkit.settings import REFERENCE, outputs
@@ -158,6 +159,27 @@ def read(source: Any, launcher: str = "local", by: str | None = None, name: str 
     return with_throughput(Rates(name, table, notes=notes), by)
 
 
+def points_of(path: Path) -> pd.DataFrame:
+    """Return the points in a table of trials that was saved: its columns workers and throughput.
+
+    Raises
+    ------
+    LabkitError
+        If it cannot be read, or is of more than one curve.
+    """
+    table = read(path).table
+    table = table[table["throughput"].notna() & ~table["oversubscribed"].astype(bool)]
+    told_apart = [c for c in configuration(table) if c not in ("workers", "servers")]
+    several = {name: there(table[name]) for name in told_apart}
+    if problems := [
+        f"{name}: {in_words(values)}" for name, values in several.items() if len(values) > 1
+    ]:
+        raise LabkitError(
+            f"{path}: {'; '.join(problems)}; points are of one, so save its trials alone"
+        )
+    return table[["workers", "throughput"]]
+
+
 def with_throughput(found: Rates, by: str | None = None) -> Rates:
     """Return trials with their throughput: in samples if batches differ or nobody knows them."""
     table = found.table
@@ -182,9 +204,7 @@ def _read(path: Path, launcher: str) -> tuple[pd.DataFrame | None, tuple[str, ..
             return _table(pd.read_parquet, path), ()
         if path.suffix == ".json":
             return _table(_read_json, path), ()
-        with path.open(errors="replace") as file:
-            ours = file.readline().startswith("trial,framework,")
-        return (_table(pd.read_csv, path) if ours else None), ()
+        return (_table(pd.read_csv, path) if is_of_trials(path) else None), ()
     if (path / "trials.parquet").exists():
         return _table(pd.read_parquet, path / "trials.parquet"), ()
     if not path.is_dir():

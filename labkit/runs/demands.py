@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
-from labkit.errors import LabkitError
+from labkit.errors import LabkitError, nearest
 from labkit.simulation import Demands, System
-from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
 from labkit.trials.models import MODELS
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ chance would count for much."""
 
 class NoDemands(LabkitError):
     """No run from which the demands of a step could be taken."""
+
+
+class NotMeasured(NoDemands):
+    """No run of what was asked for; the last line of the message is a command that makes one."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,17 @@ def measured(
     ------
     NoDemands
         If there are none; it says which trial would do.
+    LabkitError
+        If there is no such framework, or the model's name is nearly that of another.
     """
+    if framework not in SCRIPTED:
+        raise LabkitError(
+            f"framework: {framework!r}{nearest(framework, SCRIPTED)}; allowed: "
+            f"{', '.join(SCRIPTED)}"
+        )
+    known_models = [*MODELS, *dict.fromkeys(table["model"])]
+    if model not in known_models and (meant := nearest(model, known_models, 0.75)):
+        raise LabkitError(f"model: nothing is known of {model!r}{meant}")
     rows = table[
         (table["framework"] == framework)
         & (table["model"] == model)
@@ -186,7 +200,7 @@ def measured(
     same = served["strategy"] == strategy
     served = served[same] if same.any() else served
     if served.empty:
-        raise NoDemands(
+        raise NotMeasured(
             f"no run of {framework} {model} at batch size {batch_size} with one worker and its "
             "server has been measured, so there is nothing to predict from. First:\n"
             f"  labkit run --framework {framework} --model {model} --batch-size {batch_size} "

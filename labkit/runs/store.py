@@ -39,6 +39,12 @@ from labkit.runs.run import Run, RunError
 from labkit.settings import OUTPUTS
 from labkit.trials import Trial, TrialError
 
+DAMAGED = "that cannot be read (`labkit clean --failed` removes what is damaged)"
+"""Why a kept run is not used of which nobody knows more."""
+
+REPLACED = ".replaced"
+"""At the end of the name of a run, while another takes its place."""
+
 LEAST_ROOM = 32 << 20
 """Bytes that must be free on disk before a trial starts; a run takes some hundred kilobytes."""
 
@@ -62,31 +68,32 @@ class Store:
         """Return what the names of all runs of a trial begin with."""
         return trial.name if self.launcher == "local" else f"{trial.name}-{self.launcher}"
 
-    def find(self, trial: Trial) -> Run | None:
+    def find(self, trial: Trial, damaged: dict[Path, str] | None = None) -> Run | None:
         """Return the trial's last run that has finished or diverged, otherwise None.
 
         Only runs of this machine and its versions of today count; in a cluster all do.
+        `damaged` gets those that cannot be read, each with why.
         """
-        runs = self._runs_of(trial)
+        runs = self._runs_of(trial, damaged)
         if self.launcher == "local":
             runs = (run for run in runs if not difference(run))
         return max(runs, key=lambda run: run.record.get("started") or "", default=None)
 
     def set_aside(self, trials: Iterable[Trial]) -> str:
         """Say in a line which kept runs of some trials `find` leaves out; nothing if none."""
-        if self.launcher != "local":
-            return ""
-        why = Counter(difference(run) for trial in trials for run in self._runs_of(trial))
-        del why[""]
+        damaged: dict[Path, str] = {}
+        runs = [run for trial in trials for run in self._runs_of(trial, damaged)]
+        other = [difference(run) for run in runs if self.launcher == "local"]
+        why = Counter(filter(None, [DAMAGED] * len(damaged) + other))
         kinds = ", ".join(f"{count} {reason}" for reason, count in sorted(why.items()))
         return f"kept runs not used: {kinds}" if kinds else ""
 
-    def _runs_of(self, trial: Trial) -> Iterator[Run]:
-        """Yield the runs of a trial, whatever their circumstances."""
-        name = self.name(trial)
+    def _runs_of(self, trial: Trial, damaged: dict[Path, str] | None = None) -> Iterator[Run]:
+        """Yield the runs of a trial, whatever their circumstances; note those that are damaged."""
+        name, damaged = self.name(trial), {} if damaged is None else damaged
         for path in sorted(self.root.glob(f"{glob.escape(name)}*")):
             ending = path.name[len(name) :]
-            if re.fullmatch("(-[0-9a-f]{6})?", ending) and (run := _read(path)):
+            if re.fullmatch("(-[0-9a-f]{6})?", ending) and (run := _undamaged(path, damaged)):
                 yield run
 
     def look_up(self, trials: Iterable[Trial]) -> dict[Trial, Run]:
@@ -100,14 +107,14 @@ class Store:
     def results(self, trials: Iterable[Trial] | None = None) -> Results:
         """Return all runs that are whole, or the last run of each of some trials.
 
-        Of the former, ``left_out`` says which are not, and why.
+        In both cases ``left_out`` says which are not whole, and why.
         """
+        left_out: dict[Path, str] = {}
         if trials is None:
-            left_out: dict[Path, str] = {}
             whole = list(_whole(self._readable(left_out), left_out))
             return Results(whole, left_out=left_out)
-        found = (self.find(trial) or self.failure(trial) for trial in trials)
-        return Results(run for run in found if run)
+        found = [self.find(trial, left_out) or self.failure(trial) for trial in trials]
+        return Results((run for run in found if run), left_out=left_out)
 
     def runs(self) -> Iterator[Run]:
         """Yield all runs that have finished or diverged, in the order of their names.
@@ -136,12 +143,11 @@ class Store:
         LabkitError
             If the directory cannot be written or has too little room, now or later on.
         """
+        scratch = self.root / ".scratch" / self.name(trial)
         with _lock(self.root, self.name(trial)) as lock:
             _hold(lock, on_wait)
             _clean_up(self.root)
-            scratch = self.root / ".scratch" / self.name(trial)
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(parents=True)
+            _make_anew(scratch)
             try:
                 yield scratch
             except OSError as error:
@@ -214,6 +220,18 @@ def _description(trial: Trial) -> dict[str, Any]:
     return {"identity": trial.identity, "values": trial.model_dump() | trial.values}
 
 
+def _undamaged(directory: Path, damaged: dict[Path, str]) -> Run | None:
+    """Return a run of which all events can be read; note why, if there is one but it cannot."""
+    try:
+        run = _read(directory)
+        if run is not None:
+            check_events(run)
+    except (RunError, TrialError) as error:
+        damaged[directory] = str(error)
+        return None
+    return run
+
+
 def _read(directory: Path) -> Run | None:
     # Not asked first whether it is there: another sweep may take it away at any moment.
     try:
@@ -225,16 +243,28 @@ def _read(directory: Path) -> Run | None:
 def _clean_up(root: Path) -> None:
     """Remove what a labkit that was killed had begun: scratch that nobody holds a lock on."""
     for orphan in (root / ".scratch").glob("*"):
-        lock = (root / ".locks" / orphan.name).open("w")
+        lock = (root / ".locks" / orphan.name.removesuffix(REPLACED)).open("w")
         with lock, contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(orphan, ignore_errors=True)
 
 
+def _make_anew(scratch: Path) -> None:
+    """Make an empty directory, whatever one that was killed has left there."""
+    for left in (scratch, _replaced(scratch)):
+        shutil.rmtree(left, ignore_errors=True)
+    scratch.mkdir(parents=True)
+
+
+def _replaced(scratch: Path) -> Path:
+    """Return where a run is moved to that another replaces, under the same lock as this one."""
+    return scratch.with_name(f"{scratch.name}{REPLACED}")
+
+
 def _move(scratch: Path, home: Path, old: Iterable[Path]) -> Path:
     """Move a run to where it stays, and what it replaces out of the way; return the former."""
     home.parent.mkdir(parents=True, exist_ok=True)
-    replaced = scratch.with_name(f"{scratch.name}.replaced")
+    replaced = _replaced(scratch)
     replaced.mkdir(exist_ok=True)
     for directory in old:
         with contextlib.suppress(FileNotFoundError):

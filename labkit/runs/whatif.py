@@ -70,11 +70,11 @@ class WhatIf(Forecasts):
     def worth(self, efficiency: float) -> int:
         """Return the most workers whose speedup is at least this share of their number.
 
-        Looked for between the numbers asked for, too.
+        Looked for between the numbers asked for, too, and below them: one is always worth it.
         """
-        low = super().worth(efficiency)
+        low = super().worth(efficiency) or 1
         more = [f.workers for f in self.forecasts if f.workers > low]
-        if not (low and more):
+        if not more:
             return low
         high = min(more)
         while high - low > 1:

@@ -101,6 +101,16 @@ def test_a_price_says_what_a_million_samples_cost(framework, apart):
     assert cost == pytest.approx(hours * machines * 0.5, rel=1e-2)
 
 
+def test_a_script_without_servers_has_no_other_machines():
+    found = table(frameworks=("mxnet",), repeats=1).assign(
+        framework="torch", model="train.py", strategy="script", servers=0
+    )
+    rows = Page(brief(found, price=0.5)).rows
+    assert [float(row[4]) for row in rows[1:4]] == pytest.approx(
+        [float(row[4]) for row in Page(brief(table(frameworks=("mxnet",), repeats=1),
+                                             price=0.5)).rows[1:4]])  # fmt: skip
+
+
 def test_samples_count_where_nobody_says_how_many_are_in_a_batch():
     """As of a script with the three calls, alone or beside others."""
     found = table(frameworks=("mxnet",), repeats=1)

@@ -7,6 +7,7 @@ import made_runs
 import pytest
 from click.testing import CliRunner
 
+from labkit import provenance
 from labkit.cli import main
 from labkit.runs import Store
 
@@ -43,6 +44,18 @@ def runs(tmp_path):
     log = made["cut off"] / "server-1.log"
     log.write_text(log.read_text()[:-50])
     return made
+
+
+def test_an_images_versions_are_not_those_of_this_machine(labkit, tmp_path):
+    """What pods ran stays, whatever is installed here."""
+    store, trial = Store(tmp_path / "outputs" / "runs", "kubernetes"), made_runs.trial()
+    made_runs.add(store, trial, launcher="kubernetes")
+    made_runs.add(Store(store.root), trial)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "versions", lambda framework: {"python": "3.99.0"})
+        shown = labkit("clean", "--other-version", "--yes").output
+    assert "1 run removed" in shown
+    assert store.find(trial) and not list(Store(store.root).runs())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from labkit import datasets
-from labkit.runs import RunError, Store
+from labkit.runs import Store
 
 pytestmark = pytest.mark.unit
 
@@ -99,14 +99,15 @@ def test_events_that_are_cut_off_hide_no_other_run(labkit, store, log):
     assert "1 run; 1 more cannot be read" in repr(store.results())
 
 
-def test_a_sweep_whose_kept_run_is_damaged_says_which_and_what_to_do(store):
+def test_a_sweep_whose_kept_run_is_damaged_says_which_and_why(store):
     trial = made_runs.trial()
     run = made_runs.add(store, trial)
     log = run.directory / "worker-0.log"
     log.write_text(log.read_text()[:-50])
-    with pytest.raises(RunError, match=r"worker 0: .*labkit clean --failed") as found:
-        _ = store.results([trial]).table
-    assert run.directory.name in str(found.value)
+    found = store.results([trial])
+    (why,) = found.left_out.values()
+    assert list(found.left_out) == [run.directory] and why.startswith("worker 0: ")
+    assert "1 more cannot be read" in repr(found)
 
 
 def test_many_runs_of_other_versions_are_counted_not_listed(labkit, store):

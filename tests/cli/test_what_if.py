@@ -86,9 +86,47 @@ def test_it_says_what_is_worth_its_price(labkit, one):
     assert shown.exit_code == 0
     assert "cost  limit" in shown.stdout
     assert "speedup at least 0.9 per worker: up to" in shown.stderr
-    assert "a pass over the training set costs least with 1 workers" in shown.stderr
+    assert "of these, a pass over the training set costs least with 1 workers" in shown.stderr
     found = json.loads(labkit(*ASKED, "--workers", "1", "--price=2", "--format=json").stdout)
     assert found[0]["cost"] == pytest.approx(2 * 120 / 3600, rel=1e-3)
+
+
+def test_what_is_worth_it_is_looked_for_below_the_numbers_asked_for(labkit, one):
+    """One worker always is."""
+    asked = (*ASKED, "--servers=1", "--slowdown=2", "--efficiency=0.9")
+    many, few = (labkit(*asked, "--workers", *n).stderr for n in (("20", "40"), ("1", "2", "40")))
+    assert many == few and "up to 0" not in few
+
+
+@pytest.mark.parametrize("text", ["1Gbit", "1 Gbit/s", "1gbps", "1Gb/s", "1000Mbps", "1e9", "1G"])
+def test_a_bandwidth_is_written_in_many_ways(labkit, one, text):
+    asked = (*ASKED, "--workers", "4", "--format=csv")
+    assert rows(labkit(*asked, f"--bandwidth={text}")) == rows(labkit(*asked, "--bandwidth=1Gbit"))
+
+
+def test_what_is_published_is_said_where_something_else_was_asked_for(labkit):
+    asked = ("predict", "--framework=mxnet", "--reference", "--workers", "2")
+    shown = labkit(*asked, "--model=lenet5", "--batch-size=99")
+    assert shown.exit_code == 1
+    assert "no such run is published of mxnet lenet5; batch sizes there: " in shown.output
+    shown = labkit(*asked, "--model=my_own.py", "--batch-size=99")
+    assert "mxnet lenet5: " in shown.output and "labkit run" not in shown.output
+
+
+def test_a_saved_table_of_trials_is_points_too(labkit, tmp_path):
+    """As the hint for scripts has it saved."""
+    for workers in (1, 2):
+        made_runs.add(Store(), made_runs.trial(workers=workers))
+    made_runs.add(Store(), made_runs.trial(workers=1, batch_size=100))
+    saved = str(tmp_path / "saved.csv")
+    assert labkit("results", "--batch-size", "50", "--output", saved).exit_code == 0
+    shown = labkit("predict", saved, "--workers", "1", "2", "--format=json")
+    assert shown.exit_code == 0, shown.output
+    assert [row["throughput"] for row in json.loads(shown.stdout)] == pytest.approx(
+        [10, 15], rel=0.05
+    )
+    assert labkit("results", "--output", saved).exit_code == 0
+    assert "batch_size: 50, 100; points are of one" in labkit("predict", saved).output
 
 
 def test_the_published_run_can_be_asked(labkit):
@@ -138,7 +176,12 @@ def test_without_a_run_the_next_step_is_said(labkit, one):
         (["predict", "mine.csv", "--reference"], "--reference: only without MINE.CSV"),
         ([*ASKED, "--bandwidth=fast"], "bandwidth: 'fast'; allowed: a number with kbit"),
         ([*ASKED, "--bandwidth=1.2.3Gbit"], "bandwidth: '1.2.3Gbit'"),
+        ([*ASKED, "--bandwidth=1GB"], "bandwidth: '1GB'"),
         ([*ASKED, "--launcher=locl"], "did you mean 'local'?"),
+        (["predict", "--framework=mxnt", *ASKED[2:]], "did you mean 'mxnet'?; allowed: tens"),
+        ([*ASKED[:2], "--model=lenet", ASKED[3]], "nothing is known of 'lenet'; did you mean 'le"),
+        ([*ASKED, "--price=1", "--cores=2"], "price: of nodes, but with cores all share one"),
+        ([*ASKED, "--efficiency=70"], "efficiency: 70.0; allowed"),
         ([*ASKED, "--price=0"], "price: 0.0; allowed: more than 0"),
         ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
         ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),

@@ -3,13 +3,13 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import made_runs
 import pytest
 from made_runs import trial
 
 from labkit import provenance
 from labkit.launchers.calibration import FEWEST, TRIES, Calibrations, alone_of
 from labkit.launchers.protocol import TrialFailed, Waiting
-from labkit.replicas.events import Computed
 from labkit.runs import circumstances
 from labkit.settings import OUTPUTS
 
@@ -29,18 +29,22 @@ class Machine:
 
     def __init__(self, *overloaded):
         self.overloaded, self.ran, self.record = list(overloaded), [], {}
-        self.low, self.median = 0.019, 0.02
+        self.low, self.median, self.tells = 0.019, 0.02, True
 
     def __call__(self, trial, directory, on_event, compute=None):
         if compute is not None:
             return self.record | {"compute": compute}
         assert list(directory.iterdir()) == []
-        (directory / "worker-0.log").touch()
+        made_runs.write(trial, directory, self._change)
         self.ran.append(trial)
         on_event(Waiting("nothing"))
-        on_event(Computed(0, 1.0, "worker", 0, 2.0, trial.total_steps, 0, self.low, self.median,
-                          0.021))  # fmt: skip
         return {"overloaded": self.overloaded.pop(0) if self.overloaded else False} | self.record
+
+
+    def _change(self, role, index, lines):
+        made = '"low": 0.01, "median": 0.02, "high": 0.03'
+        times = f'"low": {self.low}, "median": {self.median}, "high": 0.021'
+        return [line.replace(made, times) for line in lines if self.tells or made not in line]
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +104,12 @@ def test_how_many_gradients(batch_size, steps):
     if steps == 1:  # no more than the data have
         steps = min(FEWEST, 60_000 // batch_size)
     assert alone_of(trial(slowdown=2, batch_size=batch_size)).total_steps == max(steps, 2)
+
+
+def test_one_that_does_not_say_how_long_a_gradient_took_has_failed(calibrated):
+    calibrated.machine.tells = False
+    with pytest.raises(TrialFailed, match="the calibration of a core failed: worker 0"):
+        calibrated(trial(slowdown=2))
 
 
 def test_a_busy_machine_is_calibrated_again(calibrated):

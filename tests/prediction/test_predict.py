@@ -13,11 +13,14 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import REPOSITORY
+from scipy import stats
 
 from labkit import LabkitError
 from labkit.cli import main
 from labkit.prediction import predict
 from labkit.prediction.baselines import BASELINES
+from labkit.prediction.families import FAMILIES
+from labkit.prediction.mixture import condition
 
 pytestmark = pytest.mark.unit
 
@@ -66,6 +69,25 @@ def test_the_order_of_points_does_not_matter(measured):
 @given(points)
 def test_reasons_are_probabilities(measured):
     assert sum(predict(measured, 2).reasons.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99, 0.999])
+def test_an_interval_has_its_level_in_it(level):
+    """By the mixture's own distribution, integrated without the values that stand for it."""
+    known, targets = np.array([1.0, 2, 4, 8]), np.array([8.0, 9, 64])
+    mixture = condition(FAMILIES, known, 10 * known, targets)
+    ends = np.log(mixture.quantiles([(1 - level) / 2, (1 + level) / 2]))
+    below, above = (
+        stats.norm.cdf((end - mixture.centres) / mixture.errors).mean(axis=0) for end in ends
+    )
+    np.testing.assert_allclose(below, (1 - level) / 2, rtol=0.2)
+    np.testing.assert_allclose(1 - above, (1 - level) / 2, rtol=0.2)
+
+
+def test_the_less_sure_the_further_below_what_was_measured():
+    found = predict({32: 320, 64: 630}, workers=[1, 8, 32])
+    width = np.log(of(found, "high") / of(found, "low"))
+    assert (np.diff(width) < 0).all()
 
 
 def test_it_does_not_matter_how_many_others_are_predicted():
@@ -189,7 +211,7 @@ def test_json_and_table_say_the_same(mine):
     rows = json.loads(command(path, "--workers", "8", "--format", "json").stdout)
     table = command(path, "--workers", "8", "--efficiency", "0.5").output
     assert f"{rows[0]['throughput']}" in table and rows[0]["limit"] in table
-    assert "speedup at least 0.5 per worker: up to 0 workers" in table
+    assert "speedup at least 0.5 per worker: with none of these numbers of workers" in table
 
 
 def test_columns_in_any_order_beside_others(mine):
@@ -202,6 +224,18 @@ def test_columns_in_any_order_beside_others(mine):
 def test_servers_may_come_with_the_workers(mine):
     path = mine("workers,servers,throughput\n1,1,10\n2,2,20.5\n")
     assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
+
+
+def test_how_a_file_was_understood_is_said(mine):
+    found = command(mine("workers;throughput\n1;1.234\n2;2.468\n4;\n8;9.111\n"), "--until", "2")
+    assert "'.' is taken for the decimal mark" in found.stderr
+    assert "no throughput, so not measured: line 4" in found.stderr
+
+
+@pytest.mark.parametrize("workers", [[2.5], [math.inf], [math.nan], range(1, 10_002)])
+def test_workers_that_cannot_be_are_refused(workers):
+    with pytest.raises(LabkitError, match="workers"):
+        predict({1: 10, 2: 20}, workers=workers)
 
 
 def test_repeats_count_as_their_geometric_mean(mine):
@@ -257,6 +291,10 @@ def test_a_file_that_is_not_there_or_not_text(mine, tmp_path):
         (("--workers", "0"), "workers: [0]; allowed"),
         (("--workers", "8", "16", "--until", "64"), "until and workers: give one of them"),
         (("--level", "90"), "level: 90.0; allowed"),
+        (("--until", "1000000000"), "until: 1000000000 numbers of workers; at most 10000 can"),
+        (("--efficiency", "70"), "efficiency: 70.0; allowed"),
+        (("--launcher", "local"), "--launcher: only without MINE.CSV"),
+        (("--optimizer", "sgd", "--reference"), "--optimizer, --reference: only without"),
     ],
 )
 def test_bad_options(mine, options, said):

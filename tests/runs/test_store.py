@@ -121,6 +121,34 @@ def test_what_the_killed_have_left_is_removed(store):
         assert list(scratch.parent.iterdir()) == [scratch]
 
 
+def test_what_is_being_replaced_is_nobodys_leftover(store):
+    """Another sweep that begins a trial meanwhile does not take it away."""
+    trial, other = made_runs.trial(), made_runs.trial(seed=2)
+    with store.claim(trial) as scratch:
+        replaced = scratch.with_name(f"{scratch.name}.replaced")
+        replaced.mkdir()
+        with store.claim(other):
+            assert replaced.is_dir()
+    with store.claim(trial):
+        assert not replaced.exists()
+
+
+@pytest.mark.parametrize("damage", [
+    lambda path: path.joinpath("trial.json").write_text(""),
+    lambda path: path.joinpath("worker-1.log").write_text("half a line"),
+])  # fmt: skip
+def test_a_damaged_run_is_as_good_as_none(store, damage):
+    """It is measured anew beside it, and then found, or takes its place."""
+    trial = made_runs.trial()
+    damage(made_runs.add(store, trial, **elsewhere(host="there")).directory)
+    damage(made_runs.add(store, trial).directory)
+    assert store.find(trial) is None
+    assert store.set_aside([trial]).startswith("kept runs not used: 2 that cannot be read")
+    assert made_runs.add(store, trial, started="again").record["started"] == "again"
+    assert store.find(trial).record["started"] == "again"
+    assert store.set_aside([trial]).startswith("kept runs not used: 1 that cannot be read")
+
+
 def test_killed_while_keeping_a_run(store):
     """Die before each of the things that keeping does to the disk: all or nothing remains."""
     trial, other = made_runs.trial(), made_runs.trial(seed=2)

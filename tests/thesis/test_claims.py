@@ -273,6 +273,15 @@ def test_trials_of_other_settings_are_not_taken(made):
     assert not flipped(made, SimpleNamespace(table=everything, steps=made.steps))
 
 
+def test_scripts_of_other_frameworks_are_no_evidence(made):
+    script = made.table.head(2).assign(
+        framework="torch", model="train.py", dataset=None, strategy="script", servers=0,
+        trial=["one", "two"],
+    )  # fmt: skip
+    everything = SimpleNamespace(table=pd.concat([made.table, script]), steps=made.steps)
+    assert not flipped(made, everything)
+
+
 # --- nodes ----------------------------------------------------------------------------------
 
 

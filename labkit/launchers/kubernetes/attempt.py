@@ -53,13 +53,9 @@ class Attempt:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        submission: Submission,
-        directory: Path,
-        on_event: OnEvent,
+        self, cluster: Cluster, submission: Submission, directory: Path, on_event: OnEvent,
         stopped: threading.Event,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.cluster, self.submission, self.trial = cluster, submission, submission.trial
         self.directory, self.on_event, self.stopped = directory, on_event, stopped
         self.tracker, self.logs = Tracker(self.trial), Logs(cluster, directory)
@@ -101,6 +97,10 @@ class Attempt:
             list(pool.map(self.logs.read_whole, self.pods))
         self.logs.split(self.tracker.names)
         return circumstances.record(self.submission, self.cluster.host, self.pods, self.logs)
+
+    def known(self) -> dict[str, Any]:
+        """Return the circumstances of the run as far as they are known now."""
+        return circumstances.known(self.submission, self.cluster.host, self.pods, self.logs)
 
     def _poll(self) -> None:
         """Update what is known of the pods."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,12 @@ from labkit.trials import Trial
 
 USED = ("own", "throttled", "sent", "received")
 """What a pod's samples say of its use of the CPU, of its share of it, and of the network."""
+
+
+UNKNOWN = {
+    "cpu_model": "", "cores": 0, "memory": 0, "system": "", "congestion_control": "",
+}  # fmt: skip
+"""The machine of a run of which no pod has said on what it was."""
 
 
 @dataclass
@@ -175,6 +182,37 @@ def record(
         "limited_s": round(limited, 3),
         "use": use,
     }
+
+
+@contextlib.contextmanager
+def told(known: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Have a failure tell where it was, as far as it does not know that better."""
+    try:
+        yield
+    except TrialFailed as error:
+        error.record = known() | error.record
+        raise
+
+
+def somewhere(cluster: str) -> dict[str, Any]:
+    """Return the circumstances of a run that has failed, of which no more is known."""
+    return {
+        "launcher": "kubernetes",
+        "machine": UNKNOWN | {"host": cluster},
+        "oversubscribed": False,
+    }
+
+
+def known(submission: Submission, cluster: str, pods: Iterable[Pod], logs: Logs) -> dict[str, Any]:
+    """Return the circumstances of a run that has failed, as far as its pods have told them."""
+    found = somewhere(cluster) | {
+        "started": datetime.fromtimestamp(submission.submitted).astimezone().isoformat(),
+        "image": submission.image,
+    }
+    machines = (_read(pod, logs, submission.trial).machine for pod in pods)
+    if told := next(filter(None, machines), None):
+        found["machine"] = {name: getattr(told, name) for name in UNKNOWN} | {"host": cluster}
+    return found
 
 
 def _limited(records: list[PodRecord], trial: Trial) -> float:

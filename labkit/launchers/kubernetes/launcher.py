@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from labkit.launchers.calibration import Calibrations
-from labkit.launchers.kubernetes import owners, shares
+from labkit.launchers.kubernetes import circumstances, owners, shares
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.attempt import Attempt
 from labkit.launchers.kubernetes.connection import FIRST_PATIENCE
@@ -93,7 +93,8 @@ class KubernetesLauncher:
         Where trials of other labkits have the room, it waits for them. A clean-up that fails
         changes nothing about how the trial went.
         """
-        return self._calibrations.run(self._run, trial, directory, on_event)
+        with circumstances.told(lambda: circumstances.somewhere(self.cluster.host)):
+            return self._calibrations.run(self._run, trial, directory, on_event)
 
     def _run(
         self, trial: Trial, directory: Path, on_event: OnEvent, compute: float | None = None
@@ -108,7 +109,7 @@ class KubernetesLauncher:
                 crowded = isinstance(error, Crowded)
                 if left:
                     kind = NoRoomForTrial if crowded else type(error)
-                    raise kind(f"{error}\n{left}") from error
+                    raise kind(f"{error}\n{left}", error.record) from error
                 if not crowded:
                     raise
                 self._wait_for_others(trial, error, on_event)
@@ -125,13 +126,9 @@ class KubernetesLauncher:
         return {"host": self.cluster.host, "image": image}
 
     def _try(
-        self,
-        trial: Trial,
-        owner: Owner,
-        directory: Path,
-        on_event: OnEvent,
+        self, trial: Trial, owner: Owner, directory: Path, on_event: OnEvent,
         compute: float | None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         name = name_of(trial)
         try:
             self._look_around(name)
@@ -140,7 +137,9 @@ class KubernetesLauncher:
             )
             self._running.add(name)
             on_event(Submitted(name, submission.objects))
-            return Attempt(self.cluster, submission, directory, on_event, self._stopped).wait()
+            attempt = Attempt(self.cluster, submission, directory, on_event, self._stopped)
+            with circumstances.told(attempt.known):
+                return attempt.wait()
         except NoRoom as error:
             raise NoRoomForTrial(f"{trial.name}: {error}") from None
         except ClusterError as error:

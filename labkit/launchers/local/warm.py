@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
 import select
 import shutil
 import socket
@@ -23,8 +24,9 @@ from labkit.replicas import forkserver
 from labkit.settings import environment
 from labkit.trials.frameworks import Framework
 
-MAX_DIRECTORY = 80
-"""Bytes that the path of a directory of sockets may have: those of Unix are limited to 107."""
+MAX_DIRECTORY = 70
+"""Bytes that the path of a directory of sockets may have: with their names those of Unix are
+limited to 107."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Program:
 def scratch_directory() -> Path:
     """Return a fresh temporary directory in which sockets' paths are not too long."""
     directory = Path(tempfile.mkdtemp(prefix="labkit-"))
-    if len(str(directory)) > MAX_DIRECTORY:
+    if len(os.fsencode(directory)) > MAX_DIRECTORY:
         directory.rmdir()
         directory = Path(tempfile.mkdtemp(prefix="labkit-", dir="/tmp"))
     return directory

@@ -262,11 +262,12 @@ def _of_the_thesis(table: pd.DataFrame) -> pd.DataFrame:
     for name, value in THESIS.items():
         if name in table:
             kept &= table[name].isna() if value is None else table[name] == value
+    table = table[kept]  # no scripts any more, which have frameworks of their own
     usual = [
         FRAMEWORKS[framework].servers_for(workers)
         for framework, workers in zip(table["framework"], table["workers"], strict=True)
     ]
-    table = table[kept & (table["servers"] == usual)]
+    table = table[table["servers"] == usual]
     per_epoch = table["dataset"].map(datasets.samples).astype(int) // table["batch_size"]
     steps = pd.to_numeric(table["steps"]).fillna(pd.to_numeric(table["epochs"]) * per_epoch)
     return table.assign(total_steps=steps)

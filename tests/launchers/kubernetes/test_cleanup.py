@@ -24,6 +24,9 @@ def run(api_server, monkeypatch, tmp_path):
             def __init__(self, *_):
                 pass
 
+            def known(self):
+                return {}
+
             def wait(self):
                 if isinstance(outcome, BaseException):
                     raise outcome

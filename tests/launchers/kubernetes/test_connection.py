@@ -149,6 +149,9 @@ def test_an_interruption_does_not_wait_for_it(api_server, clock, monkeypatch, tm
         def __init__(self, *_):
             api_server.fail(HANG_UP, times=99)
 
+        def known(self):
+            return {}
+
         def wait(self):
             raise KeyboardInterrupt
 

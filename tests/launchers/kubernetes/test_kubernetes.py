@@ -149,8 +149,11 @@ def test_workers_have_cores_of_their_own(namespace, store):
 
 def test_diverged(namespace, store):
     """A loss that is no number is a result."""
-    table = run([trial(learning_rate=3e38)], store).table
-    assert table.iloc[0].status == "diverged"
+    (row,) = run([trial(learning_rate=3e38)], store).table.itertuples()
+    assert (row.status, row.launcher) == ("diverged", "kubernetes")
+    (fine,) = run([trial()], store).table.itertuples()
+    where = ("host", "cpu_model", "cores", "congestion_control")
+    assert [getattr(row, name) for name in where] == [getattr(fine, name) for name in where]
 
 
 ENOUGH = "/tmp/enough"

@@ -27,6 +27,9 @@ def quick(monkeypatch):
         def __init__(self, cluster, submission, *_):
             self.submission = submission
 
+        def known(self):
+            return {}
+
         def wait(self):
             return {"submitted": self.submission.submitted}
 

@@ -105,6 +105,9 @@ def test_a_crowded_trial_is_submitted_again(api_server, tmp_path, monkeypatch):
         def __init__(self, *_):
             pass
 
+        def known(self):
+            return {}
+
         def wait(self):
             there.append(len(api_server.of_kind("jobs")))
             outcome = outcomes.pop(0)
