@@ -314,13 +314,13 @@ class _Once:
     def _run(self, trial: Trial, scratch: Path, show: OnEvent) -> Run:
         retries = OVERLOAD_RETRIES
         while True:
-            common = {
+            told: dict[str, Any] = {
                 "machine": provenance.machine(), "revision": provenance.revision(),
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             }  # fmt: skip
             try:
-                record = common | self.launcher.run(trial, scratch, show)
-                record["status"] = "finished"
+                told |= self.launcher.run(trial, scratch, show)
+                record = told | {"status": "finished"}
                 if Run(trial, scratch, record).overloaded and retries:
                     retries -= 1
                     show(Retrying("the machine was too busy"))
@@ -328,10 +328,10 @@ class _Once:
                     continue
                 return self.store.keep(trial, scratch, record)
             except TrialDiverged as error:
-                told = common | error.record | _status("diverged", error)
+                told |= error.record | _status("diverged", error)
                 return self.store.keep(trial, scratch, told)
             except (TrialFailed, RunError, analysis.MetricError) as error:
-                told = common | getattr(error, "record", {}) | _status("failed", error)
+                told |= getattr(error, "record", {}) | _status("failed", error)
                 kept = self.store.keep(trial, scratch, told)
                 kind = NoRoomForTrial if isinstance(error, NoRoomForTrial) else TrialFailed
                 raise kind(f"{error}\n(all it printed: {kept.directory})") from error

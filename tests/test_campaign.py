@@ -13,7 +13,7 @@ from labkit import analysis, campaign
 from labkit.campaign import SweepFailed, measure
 from labkit.datasets import DataError
 from labkit.launchers.protocol import NoRoomForTrial, TrialDiverged
-from labkit.runs import Store
+from labkit.runs import Run, Store
 from labkit.settings import PROGRESS
 from labkit.trials import Sweep, TrialError
 
@@ -35,6 +35,7 @@ class Place:
         self.diverged, self.overloaded = diverged, overloaded
         self.running, self.most, self.tries, self.stopped = 0, 0, 0, False
         self.meanwhile, self.record = lambda trial: None, {}
+        self.change = lambda role, index, lines: lines
         self.lock = threading.Lock()
 
     def __call__(self, deadline):
@@ -65,8 +66,9 @@ class Place:
             if trial.seed in self.diverged:
                 raise TrialDiverged(f"{trial.name}: worker 0: the loss became nan", self.record)
             self.meanwhile(trial)
-            made_runs.write(trial, directory)
-            return made_runs.RECORD | {"overloaded": trial.seed in self.overloaded}
+            made_runs.write(trial, directory, self.change)
+            told = {"overloaded": trial.seed in self.overloaded}
+            return made_runs.RECORD | told | self.record
         finally:
             with self.lock:
                 self.running -= 1
@@ -131,6 +133,17 @@ def test_a_diverged_run_was_where_its_launcher_says(store, place):
     place.record = {}
     (row,) = measured(store, 3, force=True).table.itertuples()
     assert row.host == "here" and row.started.startswith("20")
+
+
+@pytest.mark.usefixtures("once")
+def test_a_run_that_is_found_wanting_was_where_its_launcher_says(store, place):
+    place.record = {"launcher": "place", "machine": made_runs.MACHINE | {"host": "far away"}}
+    place.change = lambda role, index, lines: lines[:-1]  # no replica says how it ended
+    with pytest.raises(SweepFailed):
+        measured(store, 1)
+    (failed,) = (store.root / ".failed").iterdir()
+    record = Run.read(failed).record
+    assert (record["launcher"], record["machine"]["host"]) == ("place", "far away")
 
 
 def test_runs_of_another_machine_are_measured_anew_and_that_is_said(store, monkeypatch):

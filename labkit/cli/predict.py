@@ -188,7 +188,7 @@ def _refuse_runs(options: dict[str, Any]) -> None:
 
 
 def _from_points(
-    points: Path, until: int | None, workers: tuple[int, ...], level: float
+    points: Path | pd.DataFrame, until: int | None, workers: tuple[int, ...], level: float
 ) -> Prediction:
     """Return forecasts from somebody's points, or from a table of trials that was saved."""
     from labkit.prediction import predict
@@ -197,9 +197,8 @@ def _from_points(
     if is_of_trials(points):
         from labkit.runs.comparing import points_of
 
-        found = predict(points_of(points), until, workers=workers or None, level=level)
-    else:
-        found = predict(points, until, workers=workers or None, level=level)
+        points = points_of(points)
+    found = predict(points, until, workers=workers or None, level=level)
     for note in found.notes:
         echo(note, err=True)
     return found

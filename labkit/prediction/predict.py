@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -103,16 +104,14 @@ def predict(
         if last < 1:
             raise LabkitError(f"until: {last!r}; allowed: 1 or more workers")
         workers = range(1, last + 1)
-    if isinstance(workers, range) and len(workers) > MOST_TARGETS:
+    asked = sorted(set(itertools.islice(workers, MOST_TARGETS + 1)))
+    if len(asked) > MOST_TARGETS:
         raise LabkitError(
-            f"until: {len(workers)} numbers of workers; at most {MOST_TARGETS} can be predicted "
-            f"at once. The most that was measured is {most}: give until, or the workers"
+            f"workers: at most {MOST_TARGETS} numbers can be predicted at once. The most that was "
+            f"measured is {most}: give until, or fewer workers"
         )
-    asked = sorted(set(workers))
     if not asked or any(not (n >= 1 and math.isfinite(n) and n == int(n)) for n in asked):
         raise LabkitError(f"workers: {asked}; allowed: whole numbers from 1 on")
-    if len(asked) > MOST_TARGETS:
-        raise LabkitError(f"workers: {len(asked)} numbers; allowed: at most {MOST_TARGETS}")
     wanted = np.array(asked, float)
     targets = np.concatenate([[1.0], wanted])
     mixture = condition(FAMILIES, known.workers, known.throughput, targets)

@@ -39,7 +39,7 @@ from labkit.runs.run import Run, RunError
 from labkit.settings import OUTPUTS
 from labkit.trials import Trial, TrialError
 
-DAMAGED = "that cannot be read (`labkit clean --failed` removes what is damaged)"
+DAMAGED = "that cannot be read (`labkit clean` says why)"
 """Why a kept run is not used of which nobody knows more."""
 
 REPLACED = ".replaced"

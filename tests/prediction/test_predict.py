@@ -291,7 +291,7 @@ def test_a_file_that_is_not_there_or_not_text(mine, tmp_path):
         (("--workers", "0"), "workers: [0]; allowed"),
         (("--workers", "8", "16", "--until", "64"), "until and workers: give one of them"),
         (("--level", "90"), "level: 90.0; allowed"),
-        (("--until", "1000000000"), "until: 1000000000 numbers of workers; at most 10000 can"),
+        (("--until", "1000000000"), "workers: at most 10000 numbers can be predicted at once"),
         (("--efficiency", "70"), "efficiency: 70.0; allowed"),
         (("--launcher", "local"), "--launcher: only without MINE.CSV"),
         (("--optimizer", "sgd", "--reference"), "--optimizer, --reference: only without"),
