@@ -161,6 +161,6 @@ def notes(trials: list[dict[str, str]]) -> list[str]:
         f"without a result ({', '.join(sorted(set(lost)))})": len(lost),
         "without a rate (the machine was too busy)": len(disturbed),
         "not judged (too short to tell whether other programs held them up)": len(unjudged),
-        "oversubscribed (more workers and servers than cores: no scaling)": len(shared),
+        "oversubscribed (more workers and dedicated servers than cores: no scaling)": len(shared),
     }
     return [f"{count} {what}" for what, count in counts.items() if count]

@@ -184,7 +184,7 @@ def summary(row: Any, evals: Any) -> str:
     if row.overloaded:
         lines.append(f"throughput not measured: {why_overloaded(row)}")
     else:
-        shared = "   (oversubscribed: more workers and servers than cores)"
+        shared = "   (oversubscribed: more workers and dedicated servers than cores)"
         shared = shared if row.oversubscribed else ""
         if row.overloaded is None:
             shared += "   (too short to tell whether other programs held it up)"

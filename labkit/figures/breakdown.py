@@ -109,7 +109,7 @@ def breakdown(results: Any, *, panels: Columns = None, title: str | None = None)
             axes.set_yticks(range(0, 101, 20))
         shared = bool(rows["oversubscribed"].any())
         page.legend([SHARED] * shared)
-        page.notes += ["Oversubscribed: more workers and servers than cores."] * shared
+        page.notes += ["Oversubscribed: more workers and dedicated servers than cores."] * shared
         page.why = why_missing(trials, trials[RATE].isna())
         if (rows["sending"] == 0).all():
             unknown = rows["input"].isna()

@@ -106,8 +106,8 @@ def _oversubscribed(trials: pd.DataFrame, x: str) -> Iterator[str]:
     counts = ", ".join(map(str, sorted(shared["workers"].unique())))
     if counts and x == "t":
         yield (
-            f"Oversubscribed (more workers and servers than cores): {counts} workers; these are "
-            "not the seconds of as many machines."
+            f"Oversubscribed (more workers and dedicated servers than cores): {counts} workers; "
+            "these are not the seconds of as many machines."
         )
     elif counts:
         yield f"{counts} workers: valid on an oversubscribed machine: counts {x}, not seconds."

@@ -67,7 +67,7 @@ NOTE_WIDTH = 100
 
 HOLLOW = Line2D(
     [], [], color="0.3", marker="o", markerfacecolor="white", linestyle="none",
-    label="oversubscribed: more workers and servers than cores",
+    label="oversubscribed: more workers and dedicated servers than cores",
 )  # fmt: skip
 
 

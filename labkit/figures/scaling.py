@@ -118,7 +118,8 @@ def speedup(
     Returns
     -------
     Figure
-        Without oversubscribed trials: more workers and servers than cores show no speedup.
+        Without oversubscribed trials: more workers and dedicated servers than cores show no
+        speedup.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def left_out(trials: pd.DataFrame) -> list[str]:
     """Name the oversubscribed trials, which show no speedup."""
     shared = trials[trials["oversubscribed"].astype(bool)]
     counts = ", ".join(map(str, sorted(shared["workers"].unique())))
-    what = "Left out, oversubscribed (more workers and servers than cores)"
+    what = "Left out, oversubscribed (more workers and dedicated servers than cores)"
     return [f"{what}: {counts} workers."] if counts else []
 
 

@@ -101,7 +101,7 @@ def test_oversubscribed_points_are_hollow_and_joined_by_no_line():
         assert shared.get_marker() == measured.get_marker()
         assert shared.get_color() == measured.get_color()
         assert np.isfinite(bars).all()
-    hollow = "oversubscribed: more workers and servers than cores"
+    hollow = "oversubscribed: more workers and dedicated servers than cores"
     assert labels(figure) == ["TensorFlow", "MXNet", hollow]
     assert "say nothing about scaling" in note(figure)
 
@@ -179,7 +179,8 @@ def test_speedup_never_shows_oversubscribed_points():
         assert line.get_xdata().tolist() == [1, 2]
     ticks = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert ticks == ["1", "2"]
-    left_out = "Left out, oversubscribed (more workers and servers than cores): 4, 8 workers."
+    why = "oversubscribed (more workers and dedicated servers than cores)"
+    left_out = f"Left out, {why}: 4, 8 workers."
     assert left_out in note(figure)
 
 

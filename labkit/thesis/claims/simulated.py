@@ -21,9 +21,9 @@ SLOWDOWNS = (6.0, 18.0)
 """How many times slower the thesis's processors computed: an estimate, the least and the most.
 
 A step of LeNet-5 with a batch of 128 is 1.8 GFLOP, which a core of its n1-standard-1 nodes may
-have done at 5 to 10 GFLOP/s, in 180 to 360 ms. On a core of the published run it takes 20 ms with
-TensorFlow and 28 ms with MXNet, six to eighteen times less; on the slowest one that was tried it
-took some 100 ms.
+have done at 5 to 10 GFLOP/s, in 180 to 360 ms. On a core of an earlier published run it took 20 ms
+with TensorFlow and 28 ms with MXNet, six to eighteen times less; on the slowest one that was tried
+it took some 100 ms.
 """
 
 BANDWIDTH = NODES["thesis"]["bandwidth"]
