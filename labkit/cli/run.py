@@ -154,17 +154,23 @@ def run(
 
 def why_overloaded(row: Any) -> str:
     """Return why a trial has no rate."""
-    from labkit.runs.run import LATE_SHARE, LEAST_IDLE
+    from labkit.runs.slow_nodes import is_held_up, is_saturated
 
     if not row.slowdown or not row.slowdown > 1:
         return f"other programs used {row.other_cpu:.1f} cores meanwhile"
-    if row.late_share <= LATE_SHARE and row.idle_share >= LEAST_IDLE:
-        return "other programs kept the machine busy while a core was calibrated"
-    return (
-        f"the machine could not keep up with its slow nodes: {row.late_share:.1%} of their "
-        f"gradients late, {row.idle_share:.0%} idle. A larger slowdown, fewer workers or fewer "
-        "other programs may help"
-    )
+    if is_saturated(row.late_share, row.idle_share):
+        return (
+            f"the machine could not keep up with its slow nodes: {row.late_share:.1%} of their "
+            f"gradients late, {row.idle_share:.0%} idle. A larger slowdown, fewer workers or "
+            "fewer other programs may help"
+        )
+    if is_held_up(row.throttled_share, row.other_cpu / row.cores):
+        return (
+            f"other programs used {row.other_cpu:.1f} of {row.cores:.0f} cores meanwhile, and a "
+            f"pod that waited for its share of a core for {row.throttled_share:.0%} of the time "
+            "cannot make up for what they take"
+        )
+    return "other programs kept the machine busy while a core was calibrated"
 
 
 def summary(row: Any, evals: Any) -> str:

@@ -1,4 +1,4 @@
-"""What the pods of a run used of their share of a core, and of the network."""
+"""What the pods of a run used of the network, and servers' pods of the processors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
     -------
     dict of str to float
         Megabytes that the workers' pods sent, and received, for each step; the Mbit/s of the pod
-        that sent or received most; the share of the time in which the pod that waited longest for
-        its share of a core did so; and, of servers in pods of their own, the milliseconds of CPU
+        that sent or received most; and, of servers in pods of their own, the milliseconds of CPU
         for each update, without those of connecting the workers.
     """
     use = run.record.get("use", {})
@@ -33,7 +32,6 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
     }
     workers = [rate for pod, rate in rates.items() if pod.startswith("worker ")]
     columns = {
-        "throttled_share": max(rate["throttled"] for rate in rates.values()),
         "sent_mb_per_step": sum(rate["sent"] for rate in workers) / batches_per_second / 1e6,
         "received_mb_per_step": (
             sum(rate["received"] for rate in workers) / batches_per_second / 1e6

@@ -18,6 +18,13 @@ from labkit.replicas import events
 from labkit.replicas.events import Barrier, Computed, Evaluation, Event, Start, Step
 from labkit.runs.reported import reported
 from labkit.runs.sequence import read, since_barrier
+from labkit.runs.slow_nodes import (
+    idle_share,
+    is_held_up,
+    is_saturated,
+    other_share,
+    throttled_share,
+)
 from labkit.trials import ScriptTrial, Trial
 from labkit.trials.demand import cores_needed, is_slow
 from labkit.trials.script import KEPT
@@ -25,13 +32,6 @@ from labkit.trials.script import KEPT
 SHORTEST_JUDGED = 1.0
 """Seconds that a window must have to be judged: CPU times may be read 0.05 s late at either end,
 and of a second that is the tenth from which other programs count as having kept it busy."""
-
-LATE_SHARE = 0.1
-"""Of a slow node's gradients: where more are late, the machine could not keep up, and the rate is
-too low."""
-
-LEAST_IDLE = 0.05
-"""Share of a machine with slow nodes that must have been idle: beyond that it is saturated."""
 
 
 class RunError(LabkitError):
@@ -109,15 +109,18 @@ class Run:
 
         Of an oversubscribed run it is not asked: that says more about its rate, and anyway others
         held it up only as much as its own replicas did. Nor can it be told in a window shorter
-        than `SHORTEST_JUDGED`. Slow nodes were held up, by whomever, if more than `LATE_SHARE` of
-        their gradients were late, or less than `LEAST_IDLE` of the machine was idle.
+        than `SHORTEST_JUDGED`. Slow nodes were held up, by whomever, where the machine could not
+        keep up with them or a pod not make up for what others took.
         """
         if not self.finished or self.oversubscribed:
             return False
         if self.record.get("calibration", {}).get("overloaded"):
             return True
         if is_slow(self.trial):
-            return self.late_share > LATE_SHARE or self.idle_share < LEAST_IDLE
+            record = self.record
+            return is_saturated(self.late_share, idle_share(record)) or is_held_up(
+                throttled_share(record), other_share(record)
+            )
         if self.window.end - self.window.begin < SHORTEST_JUDGED:
             return None
         return bool(self.record.get("overloaded"))
@@ -127,12 +130,6 @@ class Run:
         """Share of a slow node's gradients that took longer than their stretched time."""
         timed = [event for events in self.workers for event in events if type(event) is Computed]
         return sum(event.late for event in timed) / sum(event.gradients for event in timed)
-
-    @property
-    def idle_share(self) -> float:
-        """Share of the machine that was idle while all workers trained."""
-        used = self.record["own_cpu"] + self.record["other_cpu"]  # of two clocks: it may exceed
-        return max(0.0, 1 - used / self.record["machine"]["cores"])
 
     @functools.cached_property
     def reported(self) -> bool:

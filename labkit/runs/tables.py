@@ -15,6 +15,7 @@ from labkit.runs.pods import use_of_pods
 from labkit.runs.reported import unit_of
 from labkit.runs.run import Run, RunError
 from labkit.runs.sequence import evaluating, since_barrier
+from labkit.runs.slow_nodes import idle_share, throttled_share
 from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _beside(row: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, f
 
 
 def _numbers(run: Run) -> dict[str, Any]:
+    record = run.record
     ends = [events[-1] for events in run.workers]
     numbers: dict[str, Any] = {
         "peak_memory_mb": max(end.peak_bytes for end in ends) / 2**20,
@@ -173,7 +175,7 @@ def _numbers(run: Run) -> dict[str, Any]:
         steps = sum(end.steps for end in ends)
         numbers |= {
             "duration_s": max(p.t[-1] for p in run.progress()),
-            "startup_s": run.record["startup_s"],
+            "startup_s": record["startup_s"],
             "cpu_ms_per_step": 1000 * sum(map(training_cpu, run.workers)) / steps,
             "input_ms_per_step": 1000 * input_cpu(run.workers) / steps,
             "evaluation_ms_per_step": 1000 * max(evaluating(w) / w[-1].steps for w in run.workers),
@@ -181,12 +183,14 @@ def _numbers(run: Run) -> dict[str, Any]:
             "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
             "busiest_server": busiest_server(run),
         }
-    if "calibration" in run.record:
+    if "calibration" in record:
         numbers |= {
-            "compute_ms": 1000 * run.record["calibration"]["median"],
+            "compute_ms": 1000 * record["calibration"]["median"],
             "late_share": run.late_share,
-            "idle_share": run.idle_share,
+            "idle_share": idle_share(record),
         }
+    if record.get("use"):
+        numbers["throttled_share"] = throttled_share(record)  # it may be why there is no rate
     for _, event in run.evaluations():
         if event.seconds:
             numbers["inference_per_second"] = event.samples / event.seconds

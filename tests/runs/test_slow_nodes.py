@@ -8,11 +8,12 @@ import pytest
 from matplotlib.text import Text
 
 from labkit import analysis
+from labkit.cli.run import why_overloaded
 from labkit.figures import speedup, throughput
 from labkit.figures.page import title_of
 from labkit.replicas.events import PREFIX
 from labkit.runs import RunError
-from labkit.runs.run import LATE_SHARE, LEAST_IDLE
+from labkit.runs.slow_nodes import BEHIND, LATE_SHARE, LEAST_IDLE, MOST_OTHER, idle_share
 
 pytestmark = pytest.mark.unit
 
@@ -21,7 +22,7 @@ CALIBRATION = {"gradients": 80, "low": 0.01, "median": 0.02, "high": 0.03, "over
 
 def add(store, late=3, calibration=CALIBRATION, **values):
     """Put a run of slow nodes into a store, of whose gradients some were late."""
-    record = {name: values.pop(name) for name in ("own_cpu", "other_cpu") if name in values}
+    record = {name: values.pop(name) for name in ("own_cpu", "other_cpu", "use") if name in values}
     trial = made_runs.trial(**{"slowdown": 20} | values)
 
     def change(role, index, lines):
@@ -70,7 +71,7 @@ def test_the_window_begins_when_all_have_had_their_turn(store):
 
 def test_a_machine_is_never_less_than_not_idle(store):
     """The time and what was used in it are of two clocks, which may differ by a tick."""
-    assert add(store, own_cpu=4.0, other_cpu=0.01).idle_share == 0
+    assert idle_share(add(store, own_cpu=4.0, other_cpu=0.01).record) == 0
 
 
 def test_more_workers_than_cores_are_not_oversubscribed(store):
@@ -95,6 +96,28 @@ def test_a_machine_that_could_not_keep_up_gives_no_rate(values, store):
 def test_others_may_be_busy_as_long_as_they_disturb_nobody(store):
     """The rule of today's nodes would refuse this one: the wait absorbs what others take."""
     assert not add(store, own_cpu=2.0, other_cpu=1.7).overloaded
+
+
+def waiting(share):
+    """What two pods used, of which one waited for its share of a core so much of the time."""
+    rest = {"sent": 0, "received": 0}
+    return {
+        "worker 0": {"seconds": 10.0, "throttled": 0.0} | rest,
+        "server 0": {"seconds": 20.0, "throttled": 20 * share} | rest,
+    }
+
+
+@pytest.mark.parametrize("throttled", [BEHIND - 0.01, BEHIND + 0.01])
+@pytest.mark.parametrize("other", [MOST_OTHER - 0.01, MOST_OTHER + 0.01])
+def test_a_pod_without_slack_cannot_make_up_for_what_others_take(throttled, other, store):
+    pods = {"cpu": 0.16, "own_cpu": 0.5, "other_cpu": 4 * other, "use": waiting(throttled)}
+    run = add(store, **pods)
+    assert run.overloaded == (throttled > BEHIND and other > MOST_OTHER)
+    if run.overloaded:
+        found = row(store, run)
+        assert math.isnan(found.batches_per_second)
+        assert "1.0 of 4 cores" in why_overloaded(found)
+        assert "16% of the time" in why_overloaded(found)
 
 
 def test_a_slowdown_of_one_is_judged_as_nodes_of_today_are(store):
