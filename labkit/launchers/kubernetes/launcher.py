@@ -106,6 +106,8 @@ class KubernetesLauncher:
                 record = self._try(trial, owner, directory, on_event, compute)
             except TrialFailed as error:
                 left = self._clean_up(trial, owner)
+                if self._stopped.is_set():  # nobody reads the errors of a sweep that ends
+                    self._warn(left)
                 crowded = isinstance(error, Crowded)
                 if left:
                     kind = NoRoomForTrial if crowded else type(error)

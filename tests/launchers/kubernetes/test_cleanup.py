@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 def run(api_server, monkeypatch, tmp_path):
     """Return a function that runs a trial which goes as given, in a cluster that keeps it."""
 
-    def run(outcome):
+    def run(outcome, stopped=False):
         class Attempt:
             def __init__(self, *_):
                 pass
@@ -28,6 +28,8 @@ def run(api_server, monkeypatch, tmp_path):
                 return {}
 
             def wait(self):
+                if stopped:
+                    runner.stop()
                 if isinstance(outcome, BaseException):
                     raise outcome
                 return outcome
@@ -59,6 +61,14 @@ def test_an_interrupted_sweep_ends(run, capsys):
     with pytest.raises(KeyboardInterrupt):
         run(KeyboardInterrupt())
     assert "could not be deleted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_is_left_of_a_trial_that_is_stopped_is_said(stopped, run, capsys):
+    """A sweep that is interrupted waits for its other trials, and drops their errors."""
+    with pytest.raises(TrialFailed):
+        run(TrialFailed("it was stopped"), stopped)
+    assert ("could not be deleted" in capsys.readouterr().err) == stopped
 
 
 def test_a_thousand_pods_are_not_polled_all_the_time(api_server, monkeypatch):
