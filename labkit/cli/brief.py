@@ -24,13 +24,13 @@ examples:
   labkit brief --model my_mlp.py --price 0.05 --output mlp.html
   labkit brief --reference --framework mxnet --batch-size 128 --slowdown 20""",
 )
-@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
-@click.option("--price", type=float, help="Of a machine for an hour.")
-@click.option("--title", help="Instead of what all trials have in common.")
+@click.option("--price", type=float, help="Price of a machine per hour.")
+@click.option("--title", help="Heading; default: what all trials have in common.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("brief.html"),
-    show_default=True, help="The file.",
+    show_default=True, help="The file to write.",
 )  # fmt: skip
 @selection_options
 def brief(

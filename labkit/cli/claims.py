@@ -36,7 +36,7 @@ examples:
   labkit claims 6.1.5d --reference --simulated  on nodes like the thesis's?"""
 )
 @click.argument("number", required=False, metavar="[CLAIM]")
-@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
 @click.option(
     "--simulated", is_flag=True,

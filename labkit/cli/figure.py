@@ -61,16 +61,16 @@ examples:
     "--profile", help="Only the trials that this profile's notebook shows.",
     shell_complete=profiles,
 )  # fmt: skip
-@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @launcher_option("Where the trials were run.", of_profile=True)
 @click.option(
     "--from", "own", metavar="MINE.CSV", type=click.Path(path_type=Path),
-    help="A table of one's own instead, with the columns workers and throughput.",
+    help="A table of your own instead, with the columns workers and throughput.",
 )  # fmt: skip
 @click.option("--x", help="The field along the horizontal axis, if not the usual one.")
-@click.option("--lines", metavar="FIELD,...", help="What tells lines apart; default: what varies.")
-@click.option("--panels", metavar="FIELD,...", help="What tells panels apart.")
-@click.option("--title", help="Instead of what all trials have in common.")
+@click.option("--lines", metavar="FIELD,...", help="Fields that tell lines apart; default: those that vary.")
+@click.option("--panels", metavar="FIELD,...", help="Fields that tell panels apart.")
+@click.option("--title", help="Heading; default: what all trials have in common.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path(),
     help="A directory for an SVG and a PNG, or a file: NAME.svg or NAME.png.",

@@ -47,7 +47,7 @@ def _metavar(allowed: tuple[str, ...], kinds: list[type], multiple: bool) -> str
 
 
 deadline_option = click.option(
-    "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds a trial may take."
+    "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds that a trial may take."
 )
 
 profile_option = click.option(
@@ -59,7 +59,7 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progres
 
 dry_run_option = click.option(
     "--dry-run", is_flag=True,
-    help="Say what would be done, and how long that takes; start nothing, and write nothing.",
+    help="Say what would be done and how long it would take; start and write nothing.",
 )  # fmt: skip
 
 

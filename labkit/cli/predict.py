@@ -81,36 +81,38 @@ examples:
 @click.argument("points", metavar="[MINE.CSV]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--until", type=int,
-    help=f"Up to how many.  [default: 4 times the most measured; without MINE.CSV {MOST}]",
+    help=f"The largest number of workers.  [default: 4 times the most measured; without "
+    f"MINE.CSV {MOST}]",
 )  # fmt: skip
-@click.option("--workers", type=int, multiple=True, metavar="NUMBER...", help="For these only.")
-@click.option("--level", default=0.9, show_default=True, help="How often an interval is right.")
+@click.option("--workers", type=int, multiple=True, metavar="NUMBER...", help="Only these numbers of workers.")
+@click.option("--level", default=0.9, show_default=True, help="How often an interval holds the truth.")
 @click.option(
     "--efficiency", type=float, metavar="SHARE",
-    help="Say up to how many workers the speedup is at least this share of their number.",
+    help="Say how many workers there may be until the speedup is less than this share of their "
+    "number.",
 )  # fmt: skip
 @format_option
 @click.option(
     "--framework", shell_complete=_values("framework"),
-    help="Without MINE.CSV: from runs of this framework with one worker,",
+    help="Without MINE.CSV: simulate from one-worker runs of this framework,",
 )  # fmt: skip
 @click.option("--model", shell_complete=_values("model"), help="of this model,")
-@click.option("--batch-size", type=int, help="with this batch size")
+@click.option("--batch-size", type=int, help="this batch size")
 @click.option(
     "--optimizer", default="sgd", show_default=True, shell_complete=_values("optimizer"),
     help="and this optimizer.",
 )  # fmt: skip
-@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @click.option(
     "--launcher", default="local", show_default=True, metavar="local|kubernetes",
     shell_complete=_values("launcher"), help="Where the trials were run.",
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
-@click.option("--servers", type=int, help="What if there were so many servers?")
+@click.option("--servers", type=int, help="What if there were this many servers?")
 @click.option(
     "--node", metavar="today|thesis",
-    help="What if nodes were like this, in all that is not said otherwise? The thesis's: "
-    "--slowdown 10 --bandwidth 2Gbit, an estimate.",
+    help="What if nodes were like these, other options apart? The thesis's are estimated: "
+    "--slowdown 10 --bandwidth 2Gbit.",
 )  # fmt: skip
 @click.option("--slowdown", type=float, help="What if computing took this many times as long?")
 @click.option(
@@ -119,16 +121,17 @@ examples:
 )  # fmt: skip
 @click.option(
     "--cpu", type=float, metavar="FRACTION",
-    help="What if all but computing gradients, servers too, had this fraction of a core?",
+    help="What if each node had this fraction of a core for all but computing gradients, its "
+    "server included?",
 )  # fmt: skip
 @click.option(
     "--bandwidth", callback=_bandwidth, metavar="1Gbit",
     help="What if each node's network had this bandwidth?",
 )  # fmt: skip
-@click.option("--cores", type=int, help="What if all shared so many cores?")
+@click.option("--cores", type=int, help="What if all shared this many cores?")
 @click.option(
     "--price", type=float, metavar="PER_HOUR",
-    help="Of a node: say what a pass over the training set costs.",
+    help="Price of a node: say what an epoch costs.",
 )  # fmt: skip
 def predict(
     points: Path | None, until: int | None, workers: tuple[int, ...], level: float,
@@ -136,15 +139,15 @@ def predict(
 ) -> None:  # fmt: skip
     """Predict the throughput of more workers from a few.
 
-    MINE.CSV has the columns workers and throughput, and a line for each number of workers that
-    was measured, or one for each repeat; two numbers are enough, three say much more. The unit of
-    the throughput is yours. The intervals grow fast beyond what was measured: where the points
-    show no bend, they say how far that can be trusted.
+    MINE.CSV has the columns workers and throughput, with one line per number of workers, or one
+    per repeat. Two numbers of workers are enough; three say much more. Throughput may be in any
+    unit. Intervals grow fast beyond what was measured: where the points show no bend, they say
+    how far that can be trusted.
 
-    Without MINE.CSV the trial is simulated, from what its runs recorded: the seconds that a step
-    takes of a worker, in those with one, and of the servers, in all of them. So it can also be
-    asked what other servers, another network or slower nodes would change. The limit is the
-    station that is busiest: a server, a link, the cores.
+    Without MINE.CSV the trial is simulated from what its runs recorded: the CPU time that a step
+    costs a worker, from runs with one, and the servers, from all of them. That also answers what
+    other servers, another network or slower nodes would change. The limit is the busiest station:
+    a server, a link or the cores.
     """
     price = options["price"]
     if efficiency is not None:

@@ -47,7 +47,7 @@ examples:
   labkit results --output trials.csv              all columns
   labkit results --table steps --output steps.parquet""",
 )
-@click.option("--reference", is_flag=True, help="The published run instead of this machine's.")
+@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @launcher_option("Where the trials were run.")
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(

@@ -61,32 +61,33 @@ examples:
 @click.option(
     "--script", metavar="FILE", help="A training script of your own, instead of --model."
 )
-@click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, theirs.")
+@click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, one of their image.")
 @click.option(
     "--image", metavar="IMAGE",
-    help="Your own, for the pods of --script; by default the framework's of labkit's.",
+    help="An image of your own for the pods of --script; default: labkit's for the framework.",
 )
 @click.option(
     "--pattern", metavar="REGEX",
-    help="What rates look like that --script prints, with a group named samples or steps around "
-    "the number per second, or samples_so_far or steps_so_far around a count; usual phrases, such "
-    "as 123.4 images/sec, are known without.",
+    help="What the rates that --script prints look like, with a group named samples or steps "
+    "around the number per second, or samples_so_far or steps_so_far around a count. Common "
+    "phrases, such as 123.4 images/sec, are found without one.",
 )
 @click.option(
     "--rates", metavar="each|first|total",
     help="Whose rates --script prints. each: every worker prints its own (default); first: only "
-    "the first one prints, and the others are as fast; total: only the first one prints, for all.",
+    "the first worker prints, and the others are as fast; total: only the first worker prints, "
+    "for all of them.",
 )
 @click.option(
     "--duration", type=float, metavar="SECONDS",
-    help="For how long all workers of --script train before it is ended; by default it ends by "
-    "itself.",
+    help="How long all workers of --script train before labkit ends it; default: until it ends "
+    "by itself.",
 )
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value)
-@click.option("--repeats", default=1, show_default=True, help="Of each trial; their seeds differ.")
-@launcher_option("Where to run it.")
+@click.option("--repeats", default=1, show_default=True, help="Runs of each trial, which differ in their seeds.")
+@launcher_option("Where to run.")
 @deadline_option
-@click.option("--force", is_flag=True, help="Run it even if it has been run before.")
+@click.option("--force", is_flag=True, help="Run again what has been run before.")
 @dry_run_option
 @quiet_option
 @format_option
@@ -109,9 +110,9 @@ def run(
 ) -> None:
     """Run a trial and say how it went, or a sweep of trials.
 
-    An option with several values makes a trial for each of them; several such options, one for
-    each combination. Whole numbers may be given as a range, 1-4. With --script, what stands
-    behind -- is what the script finds on its command line.
+    An option with several values makes one trial per value; several such options make one per
+    combination. Whole numbers may be given as a range, 1-4. With --script, whatever follows --
+    is passed on to the script.
     """
     given = {name: list(found) for name, found in values.items() if found}
     own = {"python": python, "image": image, "pattern": pattern, "rates": rates}
@@ -121,8 +122,8 @@ def run(
         own["script"] = script
     elif own:
         raise click.UsageError(
-            f"{', '.join(f'{name} {value}' for name, value in own.items())}: only of a --script, "
-            "with its own arguments behind --"
+            f"{', '.join(f'{name} {value}' for name, value in own.items())}: only for a --script, "
+            "whose own arguments follow --"
         )
     sweep = Sweep.grid(repeats, **given, **own)
     from labkit.campaign import measure, plan

@@ -44,22 +44,22 @@ class _Fields(Described):
 
     TABLES = {"framework": SCRIPTED}
 
-    framework: str = Field(description="what starts it, as its own launcher would")
+    framework: str = Field(description="which framework's launcher labkit replaces")
     script: str = Field(description="the path of a training script")
     arguments: str = Field("", description="what it finds on its command line")
     workers: int = Field(1, ge=1, description="replicas that train")
     servers: int = Field(ge=0, description="parameter servers, which run the same script")
     batch_size: int | None = Field(None, ge=1, description="samples per step of one worker")
-    duration: float | None = Field(None, gt=0, description="seconds of training, if not till the "
-                                   "script ends")  # fmt: skip
+    duration: float | None = Field(None, gt=0, description="seconds of training; default: until "
+                                   "the script ends")  # fmt: skip
     seed: int = Field(1, ge=0, le=2**31 - 1, description="{seed} in the arguments")
-    threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
+    threads: int = Field(1, ge=1, description="threads and cores with which each worker computes")
     pattern: str | None = Field(None, description="of the rates that it prints")
     rates: Literal["each", "first", "total"] = Field("each", description="whose they are: each "
         "worker prints its own, or only the first one does, its own or those of all")  # fmt: skip
     python: str | None = Field(None, description="the interpreter")
-    function: str | None = Field(None, description="the name of what the script calls, if it is "
-                                 "a function that was taken along")  # fmt: skip
+    function: str | None = Field(None, description="the name of the function that the script "
+                                 "calls, if it was made from one")  # fmt: skip
     image: str | None = Field(None, min_length=1, description="that its pods run")
 
     @model_validator(mode="before")

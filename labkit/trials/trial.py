@@ -29,18 +29,18 @@ from labkit.trials.strategies import STRATEGIES
 class _Fields(Described):
     """What a trial consists of."""
 
-    framework: str = Field(description="what trains")
+    framework: str = Field(description="which framework trains")
     model: str = Field(description="the network to train, or the path of a file that defines one")
     dataset: str = Field(description="what it learns; default: the model's own")
     strategy: str = Field("async-ps", description="how the work is shared out among replicas")
     workers: int = Field(1, ge=1, description="replicas that train")
     servers: int = Field(
         ge=0,
-        description="parameter servers; default: one in all, or one beside each worker, as the "
-        "framework has it",
+        description="parameter servers; default: the framework's own, one in all (TensorFlow) or "
+        "one beside each worker (MXNet)",
     )
     batch_size: int = Field(ge=1, description="samples per step: images, or sequences of 30 words")
-    learning_rate: float = Field(gt=0, description="by which a gradient is multiplied")
+    learning_rate: float = Field(gt=0, description="factor by which a gradient is multiplied")
     optimizer: Literal["sgd", "adagrad"] = Field(
         "sgd",
         description="how servers apply a gradient: as plain SGD, or as AdaGrad, which divides "
@@ -50,14 +50,14 @@ class _Fields(Described):
         None, ge=1, description="passes of every worker over the training set; or give steps"
     )
     steps: int | None = Field(None, ge=2, description="batches of every worker; or give epochs")
-    seed: int = Field(1, ge=0, le=2**31 - 1, description="of initial weights and of batch order")
+    seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of the initial weights and the batch order")
     initializer: Literal["default", "xavier", "uniform"] = Field(
         "default",
-        description="the framework's own (TensorFlow: Glorot uniform, MXNet: Uniform(0.01)), "
-        "Glorot/Xavier uniform, or Uniform(0.01)",
+        description="distribution of the initial weights: the framework's own (TensorFlow: Glorot "
+        "uniform, MXNet: Uniform(0.01)), Glorot/Xavier uniform, or Uniform(0.01)",
     )
     clip_norm: float | None = Field(
-        None, gt=0, description="largest global norm of a gradient; off by default, as then"
+        None, gt=0, description="largest global norm of a gradient; default: no limit, as in the thesis"
     )
     loss_over_time: Literal["default", "mean", "sum"] = Field(
         "default",
@@ -65,20 +65,20 @@ class _Fields(Described):
         "framework's own (TensorFlow: mean, MXNet: sum)",
     )
     eval_samples: int | None = Field(
-        None, ge=0, description="test samples an evaluation takes; default all, 0 for none"
+        None, ge=0, description="test samples per evaluation; default: all; 0: no evaluation"
     )
     slowdown: float | None = Field(
-        None, ge=1, description="of slow nodes: how many times as long computing takes as here"
+        None, ge=1, description="slow nodes: computing takes this many times as long as here"
     )
     slowdown_spread: float | None = Field(
-        None, gt=1, description="how many times as slow as the first worker the last one is, the "
-        "others evenly in between; default: all alike",
+        None, gt=1, description="slow nodes: the last worker is this many times as slow as the "
+        "first, with the others evenly in between; default: all alike",
     )  # fmt: skip
     cpu: float | None = Field(
-        None, gt=0, lt=1, description="of slow nodes in pods: the fraction of a core that a node "
-        "has, for its server, too; default: whole cores",
+        None, gt=0, lt=1, description="slow nodes in pods: the fraction of a core that each has, its "
+        "server included; default: whole cores",
     )  # fmt: skip
-    threads: int = Field(1, ge=1, description="compute threads and cores of each worker")
+    threads: int = Field(1, ge=1, description="threads and cores with which each worker computes")
 
 
 class Trial(_Fields):
