@@ -128,9 +128,8 @@ class KubernetesLauncher:
         return {"host": self.cluster.host, "image": image}
 
     def _try(
-        self, trial: Trial, owner: Owner, directory: Path, on_event: OnEvent,
-        compute: float | None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, trial: Trial, owner: Owner, directory: Path, on_event: OnEvent, compute: float | None
+    ) -> dict[str, Any]:
         name = name_of(trial)
         try:
             self._look_around(name)
