@@ -14,7 +14,8 @@ def kept_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say which kept runs are to go."""
     for option in (
         click.option("--failed", is_flag=True, help="Runs that failed or are damaged."),
-        click.option("--overloaded", is_flag=True, help="Runs without a rate: something disturbed them."),
+        click.option("--overloaded", is_flag=True,
+                     help="Runs without a rate: something disturbed them."),
         click.option("--other-version", is_flag=True,
                      help="Runs of other code, data or framework versions."),
         click.option("--older-than", type=float, metavar="DAYS",

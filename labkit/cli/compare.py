@@ -57,7 +57,10 @@ examples:
     help=f"Exit with {SLOWER_STATUS} if AFTER is slower by this much or more, and with 1 if that "
     "is not comparable, or a setting that BEFORE has is not.",
 )  # fmt: skip
-@click.option("--level", default=0.99, show_default=True, help="How often an interval holds the truth.")
+@click.option(
+    "--level", default=0.99, show_default=True,
+    help="How often an interval holds the truth.",
+)  # fmt: skip
 @launcher_option("Where the trials were run, in a folder of outputs.")
 @format_option
 @selection_options

@@ -68,7 +68,10 @@ examples:
     help="A table of your own instead, with the columns workers and throughput.",
 )  # fmt: skip
 @click.option("--x", help="The field along the horizontal axis, if not the usual one.")
-@click.option("--lines", metavar="FIELD,...", help="Fields that tell lines apart; default: those that vary.")
+@click.option(
+    "--lines", metavar="FIELD,...",
+    help="Fields that tell lines apart; default: those that vary.",
+)  # fmt: skip
 @click.option("--panels", metavar="FIELD,...", help="Fields that tell panels apart.")
 @click.option("--title", help="Heading; default: what all trials have in common.")
 @click.option(

@@ -47,7 +47,8 @@ def _metavar(allowed: tuple[str, ...], kinds: list[type], multiple: bool) -> str
 
 
 deadline_option = click.option(
-    "--deadline", type=float, default=DEADLINE, show_default=True, help="Seconds that a trial may take."
+    "--deadline", type=float, default=DEADLINE, show_default=True,
+    help="Seconds that a trial may take.",
 )
 
 profile_option = click.option(

@@ -84,8 +84,14 @@ examples:
     help=f"The largest number of workers.  [default: 4 times the most measured; without "
     f"MINE.CSV {MOST}]",
 )  # fmt: skip
-@click.option("--workers", type=int, multiple=True, metavar="NUMBER...", help="Only these numbers of workers.")
-@click.option("--level", default=0.9, show_default=True, help="How often an interval holds the truth.")
+@click.option(
+    "--workers", type=int, multiple=True, metavar="NUMBER...",
+    help="Only these numbers of workers.",
+)  # fmt: skip
+@click.option(
+    "--level", default=0.9, show_default=True,
+    help="How often an interval holds the truth.",
+)  # fmt: skip
 @click.option(
     "--efficiency", type=float, metavar="SHARE",
     help="Say how many workers there may be until the speedup is less than this share of their "

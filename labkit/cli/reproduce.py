@@ -26,7 +26,8 @@ examples:
 )
 @profile_option
 @click.option(
-    "--only", multiple=True, metavar="NOTEBOOK", help="This notebook only, e.g. 6-1-3; may be repeated.",
+    "--only", multiple=True, metavar="NOTEBOOK",
+    help="This notebook only, e.g. 6-1-3; may be repeated.",
     shell_complete=notebooks,
 )  # fmt: skip
 @launcher_option(

@@ -61,7 +61,10 @@ examples:
 @click.option(
     "--script", metavar="FILE", help="A training script of your own, instead of --model."
 )
-@click.option("--python", metavar="FILE", help="The interpreter of --script; in pods, one of their image.")
+@click.option(
+    "--python", metavar="FILE",
+    help="The interpreter of --script; in pods, one of their image.",
+)  # fmt: skip
 @click.option(
     "--image", metavar="IMAGE",
     help="An image of your own for the pods of --script; default: labkit's for the framework.",
@@ -84,7 +87,10 @@ examples:
     "by itself.",
 )
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]", shell_complete=next_value)
-@click.option("--repeats", default=1, show_default=True, help="Runs of each trial, which differ in their seeds.")
+@click.option(
+    "--repeats", default=1, show_default=True,
+    help="Runs of each trial, which differ in their seeds.",
+)  # fmt: skip
 @launcher_option("Where to run.")
 @deadline_option
 @click.option("--force", is_flag=True, help="Run again what has been run before.")

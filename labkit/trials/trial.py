@@ -50,14 +50,17 @@ class _Fields(Described):
         None, ge=1, description="passes of every worker over the training set; or give steps"
     )
     steps: int | None = Field(None, ge=2, description="batches of every worker; or give epochs")
-    seed: int = Field(1, ge=0, le=2**31 - 1, description="seed of the initial weights and the batch order")
+    seed: int = Field(
+        1, ge=0, le=2**31 - 1, description="seed of the initial weights and the batch order"
+    )
     initializer: Literal["default", "xavier", "uniform"] = Field(
         "default",
         description="distribution of the initial weights: the framework's own (TensorFlow: Glorot "
         "uniform, MXNet: Uniform(0.01)), Glorot/Xavier uniform, or Uniform(0.01)",
     )
     clip_norm: float | None = Field(
-        None, gt=0, description="largest global norm of a gradient; default: no limit, as in the thesis"
+        None, gt=0,
+        description="largest global norm of a gradient; default: no limit, as in the thesis",
     )
     loss_over_time: Literal["default", "mean", "sum"] = Field(
         "default",
@@ -75,8 +78,8 @@ class _Fields(Described):
         "first, with the others evenly in between; default: all alike",
     )  # fmt: skip
     cpu: float | None = Field(
-        None, gt=0, lt=1, description="slow nodes in pods: the fraction of a core that each has, its "
-        "server included; default: whole cores",
+        None, gt=0, lt=1, description="slow nodes in pods: the fraction of a core that each "
+        "has, its server included; default: whole cores",
     )  # fmt: skip
     threads: int = Field(1, ge=1, description="threads and cores with which each worker computes")
 
