@@ -9,7 +9,7 @@ import click
 
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import launcher_option, reference_option, title_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.errors import LabkitError
@@ -24,10 +24,10 @@ examples:
   labkit brief --model my_mlp.py --price 0.05 --output mlp.html
   labkit brief --reference --framework mxnet --batch-size 128 --slowdown 20""",
 )
-@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
+@reference_option
 @launcher_option("Where the trials were run.")
 @click.option("--price", type=float, help="Price of a machine per hour.")
-@click.option("--title", help="Heading; default: what all trials have in common.")
+@title_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("brief.html"),
     show_default=True, help="The file to write.",

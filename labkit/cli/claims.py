@@ -10,7 +10,7 @@ import click
 
 from labkit.cli.formats import as_json, format_option
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import launcher_option, reference_option
 from labkit.cli.results import Source
 from labkit.cli.terminal import terminal_width
 
@@ -36,7 +36,7 @@ examples:
   labkit claims 6.1.5d --reference --simulated  on nodes like the thesis's?"""
 )
 @click.argument("number", required=False, metavar="[CLAIM]")
-@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
+@reference_option
 @launcher_option("Where the trials were run.")
 @click.option(
     "--simulated", is_flag=True,

@@ -13,7 +13,7 @@ import click
 from labkit.cli.completion import offered, profiles
 from labkit.cli.lists import ListCommand, expanded
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import launcher_option, reference_option, title_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
@@ -61,7 +61,7 @@ examples:
     "--profile", help="Only the trials that this profile's notebook shows.",
     shell_complete=profiles,
 )  # fmt: skip
-@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
+@reference_option
 @launcher_option("Where the trials were run.", of_profile=True)
 @click.option(
     "--from", "own", metavar="MINE.CSV", type=click.Path(path_type=Path),
@@ -73,7 +73,7 @@ examples:
     help="Fields that tell lines apart; default: those that vary.",
 )  # fmt: skip
 @click.option("--panels", metavar="FIELD,...", help="Fields that tell panels apart.")
-@click.option("--title", help="Heading; default: what all trials have in common.")
+@title_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path(),
     help="A directory for an SVG and a PNG, or a file: NAME.svg or NAME.png.",

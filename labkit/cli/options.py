@@ -49,12 +49,18 @@ def _metavar(allowed: tuple[str, ...], kinds: list[type], multiple: bool) -> str
 deadline_option = click.option(
     "--deadline", type=float, default=DEADLINE, show_default=True,
     help="Seconds that a trial may take.",
-)
+)  # fmt: skip
 
 profile_option = click.option(
     "--profile", default="laptop", show_default=True, shell_complete=profiles,
     help="smoke, laptop, laptop-nodes, fifty-nodes, emulated or thesis.",
 )  # fmt: skip
+
+reference_option = click.option(
+    "--reference", is_flag=True, help="Use the published run instead of this machine's."
+)
+
+title_option = click.option("--title", help="Heading; default: what all trials have in common.")
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 

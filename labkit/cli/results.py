@@ -13,7 +13,7 @@ import click
 from labkit.cli.formats import of_frame
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option
+from labkit.cli.options import launcher_option, reference_option
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
 from labkit.cli.terminal import echo, terminal_width
@@ -47,7 +47,7 @@ examples:
   labkit results --output trials.csv              all columns
   labkit results --table steps --output steps.parquet""",
 )
-@click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
+@reference_option
 @launcher_option("Where the trials were run.")
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(
