@@ -238,7 +238,7 @@ def _interruption(finished: int) -> KeyboardInterrupt:
         "call), and the same call goes on from there"
     )
     # What IPython shows instead of a traceback, which would tell a user nothing.
-    error._render_traceback_ = lambda: [str(error)]
+    error._render_traceback_ = lambda: [str(error), *getattr(error, "__notes__", ())]
     return error
 
 

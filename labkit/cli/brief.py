@@ -9,7 +9,7 @@ import click
 
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option, reference_option, title_option
+from labkit.cli.options import EITHER, launcher_option, reference_option, title_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.errors import LabkitError
@@ -25,7 +25,7 @@ examples:
   labkit brief --reference --framework mxnet --batch-size 128 --slowdown 20""",
 )
 @reference_option
-@launcher_option("Where the trials were run.")
+@launcher_option("Where the trials were run.", EITHER)
 @click.option("--price", type=float, help="Price of a machine per hour.")
 @title_option
 @click.option(
@@ -35,7 +35,7 @@ examples:
 @selection_options
 def brief(
     reference: bool,
-    launcher: str,
+    launcher: str | None,
     price: float | None,
     title: str | None,
     output: Path,

@@ -10,7 +10,7 @@ import click
 
 from labkit.cli.formats import as_json, format_option
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option, reference_option
+from labkit.cli.options import EITHER, launcher_option, reference_option
 from labkit.cli.results import Source
 from labkit.cli.terminal import terminal_width
 
@@ -37,7 +37,7 @@ examples:
 )
 @click.argument("number", required=False, metavar="[CLAIM]")
 @reference_option
-@launcher_option("Where the trials were run.")
+@launcher_option("Where the trials were run.", EITHER)
 @click.option(
     "--simulated", is_flag=True,
     help="Say, too, what would hold on nodes as slow as the thesis's, simulated from the runs "
@@ -45,7 +45,8 @@ examples:
 )  # fmt: skip
 @format_option
 def claims(
-    number: str | None, reference: bool, launcher: str, simulated: bool, file_format: str
+    number: str | None, reference: bool, launcher: str | None, simulated: bool,
+    file_format: str,
 ) -> None:
     """Judge the thesis's claims by what was measured.
 

@@ -13,7 +13,7 @@ import click
 from labkit.cli.completion import offered, profiles
 from labkit.cli.lists import ListCommand, expanded
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option, reference_option, title_option
+from labkit.cli.options import EITHER, launcher_option, reference_option, title_option
 from labkit.cli.results import Source
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
@@ -62,7 +62,7 @@ examples:
     shell_complete=profiles,
 )  # fmt: skip
 @reference_option
-@launcher_option("Where the trials were run.", of_profile=True)
+@launcher_option("Where the trials were run.", f"the profile's, or {EITHER}")
 @click.option(
     "--from", "own", metavar="MINE.CSV", type=click.Path(path_type=Path),
     help="A table of your own instead, with the columns workers and throughput.",
@@ -156,7 +156,7 @@ def _trials(
     from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
-    launcher = launcher or (launcher_of(profile) if profile else "local")
+    launcher = launcher or (launcher_of(profile) if profile else None)
     source = Source(reference, launcher)
     table = source.table
     if which not in KINDS and (profile or reference):

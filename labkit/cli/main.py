@@ -77,6 +77,8 @@ class Group(click.Group):
                     raise
                 how = f"ended by {came[0].name}" if came else "interrupted"
                 said = f"\nlabkit: {how}; everything started has been ended"
+                for note in getattr(error, "__notes__", ()):
+                    said += f", but {note}"
                 if ctx.invoked_subcommand in GO_ON:
                     said += ", what had finished is kept, and the same command goes on from there"
                 with contextlib.suppress(OSError):

@@ -56,6 +56,9 @@ profile_option = click.option(
     help="smoke, laptop, laptop-nodes, fifty-nodes, emulated or thesis.",
 )  # fmt: skip
 
+EITHER = "local; with --reference all"
+"""Where trials were run, for the help, if --launcher does not say it."""
+
 reference_option = click.option(
     "--reference", is_flag=True, help="Use the published run instead of this machine's."
 )
@@ -71,7 +74,7 @@ dry_run_option = click.option(
 
 
 def launcher_option(
-    text: str, of_profile: bool = False
+    text: str, otherwise: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return an option for where trials run, refused at once if there is no such launcher.
 
@@ -79,14 +82,14 @@ def launcher_option(
     ----------
     text : str
         What the launcher decides, for the help.
-    of_profile : bool
-        Whether the command finds out itself what a profile says, and gets None without the option.
+    otherwise : str or None
+        What holds without the option, if the command finds that out itself and gets None.
     """
-    usual = {"default": None, "show_default": "the profile's, or local"}
+    usual = {"default": "local", "show_default": True}
     return click.option(
         "--launcher", metavar="local|kubernetes", callback=_checked, help=text,
         shell_complete=values_of_field("launcher"),
-        **usual if of_profile else {"default": "local", "show_default": True},
+        **{"default": None, "show_default": otherwise} if otherwise else usual,
     )  # fmt: skip
 
 

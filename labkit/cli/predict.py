@@ -110,7 +110,7 @@ examples:
 )  # fmt: skip
 @click.option("--reference", is_flag=True, help="Use the published run instead of this machine's.")
 @click.option(
-    "--launcher", default="local", show_default=True, metavar="local|kubernetes",
+    "--launcher", show_default="local; with --reference all", metavar="local|kubernetes",
     shell_complete=_values("launcher"), help="Where the trials were run.",
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
@@ -237,7 +237,8 @@ def _simulated(
     if most < 1:
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
-    table = Source(options["reference"], check_launcher(options["launcher"])).table
+    launcher = options["launcher"] and check_launcher(options["launcher"])
+    table = Source(options["reference"], launcher).table
     node = "today" if options["node"] is None else options["node"]
     if node not in NODES:
         raise LabkitError(f"node: {node!r}{nearest(node, NODES)}; allowed: {', '.join(NODES)}")
@@ -251,8 +252,8 @@ def _simulated(
     except NotMeasured as error:
         if options["reference"]:
             raise LabkitError(_published(table, options["framework"], model)) from None
-        launcher = options["launcher"]
-        raise LabkitError(f"{error}" + f" --launcher {launcher}" * (launcher != "local")) from None
+        where = "" if launcher in (None, "local") else f" --launcher {launcher}"
+        raise LabkitError(f"{error}{where}") from None
     return what_if(found, workers or [*doubled, most], level, **asked)
 
 

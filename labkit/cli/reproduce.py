@@ -32,7 +32,7 @@ examples:
 )  # fmt: skip
 @launcher_option(
     "Where trials run: here, or in your kubeconfig's cluster, as cluster.toml says.",
-    of_profile=True,
+    "the profile's, or local",
 )
 @click.option("--force", is_flag=True, help="Render notebooks even if nothing has changed.")
 @dry_run_option

@@ -13,7 +13,7 @@ import click
 from labkit.cli.formats import of_frame
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
-from labkit.cli.options import launcher_option, reference_option
+from labkit.cli.options import EITHER, launcher_option, reference_option
 from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
 from labkit.cli.terminal import echo, terminal_width
@@ -48,7 +48,7 @@ examples:
   labkit results --table steps --output steps.parquet""",
 )
 @reference_option
-@launcher_option("Where the trials were run.")
+@launcher_option("Where the trials were run.", EITHER)
 @click.option("--table", type=click.Choice(TABLES), default="trials", show_default=True)
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS),
@@ -62,7 +62,7 @@ examples:
 @selection_options
 def results(
     reference: bool,
-    launcher: str,
+    launcher: str | None,
     table: str,
     file_format: str | None,
     output: Path | None,
@@ -113,11 +113,11 @@ class Source:
     ----------
     reference : bool
         Whether the published run is meant.
-    launcher : str
-        Where the trials were run.
+    launcher : str or None
+        Where the trials were run; without it locally, or anywhere for the published run.
     """
 
-    def __init__(self, reference: bool, launcher: str = "local") -> None:
+    def __init__(self, reference: bool, launcher: str | None = None) -> None:
         self._reference, self._launcher = reference, launcher
 
     @cached_property
@@ -148,8 +148,8 @@ class Source:
         if frame.empty:
             raise LabkitError(
                 f"nothing that can be shown has been measured in {outputs()} yet "
-                f"({self._launcher}). `labkit reproduce --profile smoke` does, or `labkit results "
-                "--reference` shows what is published."
+                f"({self._launcher or 'local'}). `labkit reproduce --profile smoke` does, or "
+                "`labkit results --reference` shows what is published."
             )
         return frame
 
@@ -157,14 +157,19 @@ class Source:
         from labkit.runs.tables import published
 
         if self._reference:
-            return published(name)
+            frame = published(name)
+            if self._launcher is None:
+                return frame
+            trials = published("trials")
+            there = trials.loc[trials["launcher"] == self._launcher, "trial"]
+            return frame[frame["trial"].isin(there)].reset_index(drop=True)
         return getattr(self._results, "table" if name == "trials" else name)
 
     @cached_property
     def _results(self) -> Results:
         from labkit.runs import Store
 
-        results = Store(launcher=self._launcher).results()
+        results = Store(launcher=self._launcher or "local").results()
         if others := other_versions(results):
             echo(f"labkit: {others}", err=True)
         return results

@@ -209,3 +209,16 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(
     (line,) = refused.stderr.strip().splitlines()
     assert line.startswith("labkit: ") and os.strerror(error) in line
     assert "LABKIT_OUTPUTS" in line and "Traceback" not in line
+
+
+@pytest.mark.parametrize("table", ["trials", "steps"])
+def test_of_the_published_run_those_on_one_launcher(table, labkit):
+    every = frame(labkit("results", "--reference", "--table", table, "--format=csv"))
+    parts = [
+        frame(labkit("results", "--reference", "--launcher", where, "--table", table,
+                     "--format=csv"))
+        for where in ("local", "kubernetes")
+    ]  # fmt: skip
+    assert sum(map(len, parts)) == len(every)
+    for where, part in zip(("local", "kubernetes"), parts, strict=True):
+        assert part["trial"].str.contains("kubernetes").eq(where == "kubernetes").all()

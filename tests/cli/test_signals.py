@@ -60,6 +60,18 @@ def test_what_keeps_nothing_says_so_of_nothing(labkit, monkeypatch):
 
 
 @pytest.mark.unit
+def test_what_could_not_be_ended_is_not_said_to_have_been(labkit, monkeypatch):
+    def measure(*_, **__):
+        error = KeyboardInterrupt()
+        error.add_note("what is named above could not be")
+        raise error
+
+    monkeypatch.setattr(campaign, "measure", measure)
+    said = "everything started has been ended, but what is named above could not be, what had"
+    assert said in labkit(*RUN).stderr
+
+
+@pytest.mark.unit
 def test_a_terminal_that_was_closed_takes_no_message(labkit, monkeypatch):
     def measure(*values, **options):
         try:

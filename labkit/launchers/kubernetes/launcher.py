@@ -20,7 +20,6 @@ from labkit.launchers.kubernetes.manifests import (
     image_of,
     mistakes,
     name_of,
-    selector_of,
 )
 from labkit.launchers.kubernetes.owners import Owner
 from labkit.launchers.kubernetes.room import Crowded
@@ -58,6 +57,7 @@ class KubernetesLauncher:
         self._stopped, self._lock = threading.Event(), threading.Lock()
         self._running: set[str] = set()  # the names of the trials that have been submitted
         self._found: list[str] | None = None  # what was in the cluster at the beginning
+        self._left = False  # whether something could not be deleted
 
     @property
     def parallel(self) -> int:
@@ -69,6 +69,8 @@ class KubernetesLauncher:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+        if self._left and isinstance(error[1], KeyboardInterrupt):
+            error[1].add_note("what is named above could not be")
         if error[0] is None and self._found:
             with contextlib.suppress(ClusterError):  # the next labkit finds it too
                 owners.remove(self.cluster, owners.left_behind(self.cluster))
@@ -173,15 +175,9 @@ class KubernetesLauncher:
                 return
 
     def _clean_up(self, trial: Trial, owner: Owner) -> str:
-        """Delete everything of a trial, and see that it is gone; say what could not be deleted."""
-        name = name_of(trial)
-        try:
-            if owners.owners(self.cluster).get(name, owner) == owner:
-                self.cluster.remove_and_check(selector_of(name))
-        except ClusterError as error:
-            return f"What {name} started could not be deleted: {error}"
-        return ""
+        return owners.clean_up(self.cluster, name_of(trial), owner)
 
     def _warn(self, left: str) -> None:
         if left:
+            self._left = True
             owners.tell(f"{left} The next trial there, or `labkit clean`, deletes it.")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.launchers.kubernetes.api import INSTANCE, PART_OF, Cluster, failure
+from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.manifests import selector_of
 
 ANNOTATION = "labkit/owner"
@@ -97,6 +98,16 @@ def remove(cluster: Cluster, names: Iterable[str]) -> None:
     for name in names:
         tell(f"deletes {name}, which a labkit that is gone has left in the cluster")
         cluster.remove(selector_of(name))
+
+
+def clean_up(cluster: Cluster, name: str, owner: Owner) -> str:
+    """Delete everything of a trial, and see that it is gone; say what could not be deleted."""
+    try:
+        if owners(cluster).get(name, owner) == owner:
+            cluster.remove_and_check(selector_of(name))
+    except ClusterError as error:
+        return f"What {name} started could not be deleted: {error}"
+    return ""
 
 
 def tell(line: str) -> None:

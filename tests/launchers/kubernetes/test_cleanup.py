@@ -58,9 +58,10 @@ def test_a_trial_that_fails_stays_what_it_was(run, kind):
 
 def test_an_interrupted_sweep_ends(run, capsys):
     """A clean-up that fails must not turn a Ctrl-C into one trial's failure."""
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         run(KeyboardInterrupt())
     assert "could not be deleted" in capsys.readouterr().err
+    assert caught.value.__notes__ == ["what is named above could not be"]
 
 
 @pytest.mark.parametrize("stopped", [False, True])
