@@ -106,7 +106,8 @@ class Measured:
         longer = max(1.0, min(1 / cpu, slowdown))
         return System(
             replace(demands, compute=demands.compute * longer), workers, servers,
-            placement=row.placement, beside=row.servers_per_worker and servers == workers,
+            placement=row.placement, threads=row.server_threads,
+            beside=row.servers_per_worker and servers == workers,
             slowdown=slowdown / longer, **values,
         )  # fmt: skip
 

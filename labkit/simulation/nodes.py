@@ -36,7 +36,7 @@ def interference(compute: float, sharing: float) -> float:
 
 
 class Server:
-    """Serves requests in the order in which they come.
+    """Serves requests in the order in which they come, or in threads.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class Server:
         How much more its work costs, as a share, when its core has something else to do.
     always : bool
         Whether that is so all the time.
-    at_once : bool
-        Whether it works on all requests that it has, in threads, instead of one after the other.
+    threads : bool
+        Whether it works on all requests that it has, instead of one after the other.
     """
 
     def __init__(
@@ -56,11 +56,12 @@ class Server:
         core: Cores | OwnCore,
         interference: float = 0.0,
         always: bool = False,
-        at_once: bool = False,
+        threads: bool = False,
     ) -> None:
         self.clock, self.core, self.interference = clock, core, interference
-        self.always, self.at_once = always, at_once
+        self.always, self.threads = always, threads
         self.waiting: deque[Any] = deque()
+        self._turns: deque[tuple[float, Done, Any]] = deque()
         self.open = self.updates = 0
         self._used = self._since = 0.0
 
@@ -72,7 +73,7 @@ class Server:
 
     def due(self) -> Any:
         """Return the request whose turn it is, or None if there is none."""
-        if not self.waiting or (self.open and not self.at_once):
+        if not self.waiting or (self.open and not self.threads):
             return None
         self.open += 1
         return self.waiting.popleft()
@@ -88,6 +89,18 @@ class Server:
         if self.always or self.core.occupied:
             seconds *= 1 + self.interference
         self.core.run(seconds, done, what)
+
+    def turn(self, seconds: float, done: Done, what: Any) -> None:
+        """Work when it is this one's turn in the thread that there is one of."""
+        self._turns.append((seconds, done, what))
+        if len(self._turns) == 1:
+            self.work(seconds, self._turned, None)
+
+    def _turned(self, _: None) -> None:
+        _, done, what = self._turns.popleft()
+        if self._turns:
+            self.work(self._turns[0][0], self._turned, None)
+        done(what)
 
     def busy(self) -> float:
         """Return for how many seconds it has had something to do until now."""
@@ -125,6 +138,8 @@ class Nodes:
         elif system.cores is not None:
             cores = [Cores(clock, system.cores)]
             self.cores = cores * count
+        elif system.threads:
+            self.cores = [Cores(clock, 1.0) for _ in range(count)]
         else:
             self.cores = [OwnCore(clock)] * count
         if system.cores is not None:
@@ -140,7 +155,7 @@ class Nodes:
             sharing = (system.workers + system.servers) / number
             dearer = interference(system.demands.compute, sharing)
         self.servers = [
-            Server(clock, self.cores[self.node(s)], dearer, always=crowded, at_once=alone)
+            Server(clock, self.cores[self.node(s)], dearer, crowded, system.threads)
             for s in range(system.servers)
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,28 @@ from labkit.simulation.system import System
 
 NEGLIGIBLE = 1e-6
 """A coefficient of variation below which times do not scatter."""
+
+
+RECEIVING, APPLYING, READING = 0.5, 0.2, 0.05
+"""Shares of a threaded server's work: receiving gradients, applying them, and beginning to send
+weights, which has its turn in the thread that applies; the rest is sending. From profiles of
+TensorFlow's server (docs/simulation.md)."""
+
+
+class Request(NamedTuple):
+    """A gradient that has reached a server.
+
+    Attributes
+    ----------
+    worker, visit, step : int
+    hidden : float
+        Share of the work for it that is done when it has been answered.
+    """
+
+    worker: int
+    visit: int
+    step: int
+    hidden: float
 
 
 def scatter(random: np.random.Generator, mean: float, cv: float, shape: tuple[int, ...]):
@@ -68,7 +91,7 @@ class Serving:
         self.last = (per_step * shares[used]).tolist()
         self.hidden = demands.hidden_share
         self.seen = [[0] * system.servers for _ in range(system.workers)]
-        self.held: list[list[tuple[int, int, int]]] = [[] for _ in range(system.servers)]
+        self.held: list[list[Request]] = [[] for _ in range(system.servers)]
         self.staleness: dict[int, float] = defaultdict(float)
 
     def push(self, worker: int, step: int) -> None:
@@ -78,17 +101,28 @@ class Serving:
             self.nodes.send(worker, node, size, self._arrive, (worker, visit, step))
 
     def _arrive(self, gradient: tuple[int, int, int]) -> None:
+        request = Request(*gradient, self.hidden)
+        server = self._server(request)
         if self.in_step:
-            self._ask(gradient, 0.5, self._add)
+            self._ask(request, 0.5, self._add)
+        elif server.threads:
+            # Beside others there is no core left on which anything could be hidden.
+            self._ask(request._replace(hidden=0) if server.open else request, RECEIVING, self._turn)
         else:
-            self._ask(gradient, 1.0, self._apply)
+            self._ask(request, 1.0, self._apply)
 
-    def _ask(self, gradient: tuple[int, int, int], share: float, done: Done) -> None:
+    def _server(self, request: Request) -> Server:
+        return self.nodes.servers[self.visits[request.visit][0]]
+
+    def _seconds(self, request: Request, share: float) -> float:
+        """Return how long a share takes of what is to be done before the answer."""
+        worker, visit, step, hidden = request
+        return self.work[worker][step][visit] * (1 - hidden) * share
+
+    def _ask(self, request: Request, share: float, done: Done) -> None:
         """Have a server do a share of what it has to before it answers."""
-        worker, visit, step = gradient
-        server = self.nodes.servers[self.visits[visit][0]]
-        seconds = self.work[worker][step][visit] * (1 - self.hidden) * share
-        server.take((seconds, done, gradient))
+        server = self._server(request)
+        server.take((self._seconds(request, share), done, request))
         self._serve(server)
 
     def _serve(self, server: Server) -> None:
@@ -101,39 +135,48 @@ class Serving:
 
     # Without waiting for anybody.
 
-    def _apply(self, gradient: tuple[int, int, int]) -> None:
-        worker, visit, _ = gradient
-        number, size = self.visits[visit]
+    def _turn(self, request: Request) -> None:
+        seconds = self._seconds(request, APPLYING)
+        self._server(request).turn(seconds, self._apply, request)
+
+    def _apply(self, request: Request) -> None:
+        number, size = self.visits[request.visit]
         server = self.nodes.servers[number]
-        self.staleness[server.updates - self.seen[worker][number]] += size
+        self.staleness[server.updates - self.seen[request.worker][number]] += size
         server.updates += 1
-        self.seen[worker][number] = server.updates
-        self._send(gradient)
+        self.seen[request.worker][number] = server.updates
+        if server.threads:
+            server.turn(self._seconds(request, READING), self._read, request)
+        else:
+            self._send(request)
+
+    def _read(self, request: Request) -> None:
+        seconds = self._seconds(request, 1 - RECEIVING - APPLYING - READING)
+        self._server(request).work(seconds, self._send, request)
 
     # In lock step: half of the work for a gradient is adding it up, half is sending the weights.
 
-    def _add(self, gradient: tuple[int, int, int]) -> None:
-        _, visit, _ = gradient
-        number, size = self.visits[visit]
+    def _add(self, request: Request) -> None:
+        number, size = self.visits[request.visit]
         self.staleness[0] += size
-        self.held[number].append(gradient)
+        self.held[number].append(request)
         server = self.nodes.servers[number]
         if len(self.held[number]) == self.workers:
-            server.work(self.last[visit] * (1 - self.hidden), self._applied, number)
+            server.work(self.last[request.visit] * (1 - self.hidden), self._applied, number)
         else:
             self._served(server)
 
     def _applied(self, number: int) -> None:
         together, self.held[number] = self.held[number], []
         self._served(self.nodes.servers[number])
-        for gradient in together:
-            self._ask(gradient, 0.5, self._send)
+        for request in together:
+            self._ask(request, 0.5, self._send)
 
-    def _send(self, gradient: tuple[int, int, int]) -> None:
+    def _send(self, request: Request) -> None:
         """Answer; what is hidden is done after that."""
-        worker, visit, step = gradient
+        worker, visit, step, hidden = request
         number, size = self.visits[visit]
         server = self.nodes.servers[number]
         self.nodes.send(self.nodes.node(number), worker, size, self.pulled, worker)
         seconds = self.work[worker][step][visit] + self.last[visit] / self.workers
-        server.work(seconds * self.hidden, self._served, server)
+        server.work(seconds * hidden, self._served, server)

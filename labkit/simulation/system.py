@@ -95,6 +95,9 @@ class System:
         gradients and all workers have the weights.
     placement : str
         ``hash`` as in MXNet, ``round-robin`` as in TensorFlow.
+    threads : bool
+        Whether a server has a thread for what each worker sends and is sent, and one more that
+        applies gradients, as TensorFlow's; else it serves one worker after the other.
     beside : bool
         Whether server i runs on the node of worker i, instead of one of its own.
     slowdown : float
@@ -121,6 +124,7 @@ class System:
     servers: int = 1
     strategy: str = "async-ps"
     placement: str = "round-robin"
+    threads: bool = False
     beside: bool = False
     slowdown: float = 1.0
     slowdown_spread: float = 1.0

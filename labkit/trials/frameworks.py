@@ -29,6 +29,8 @@ class Framework:
     servers_per_worker : bool
         Whether a trial has a server beside each worker (the thesis's MXNet) or one in all (its
         TensorFlow), if it does not say.
+    server_threads : bool
+        Whether a server works for all workers at once, in threads, or for one after the other.
     servers_end_themselves : bool
         Whether servers leave when the workers have finished, or wait for a SIGTERM.
     trainer : Path
@@ -52,6 +54,7 @@ class Framework:
     strategies: tuple[str, ...]
     scheduler: bool
     servers_per_worker: bool
+    server_threads: bool
     servers_end_themselves: bool
     trainer: Path
     recipe: Path | None
@@ -80,6 +83,7 @@ FRAMEWORKS = {
             strategies=("async-ps", "sync-ps", "single"),
             scheduler=False,
             servers_per_worker=False,
+            server_threads=True,
             servers_end_themselves=False,
             trainer=replicas.HERE / "train_tensorflow.py",
             recipe=TEMPLATES / "images" / "tensorflow",
@@ -92,6 +96,7 @@ FRAMEWORKS = {
             strategies=("async-ps", "sync-ps", "single"),
             scheduler=True,
             servers_per_worker=True,
+            server_threads=False,
             servers_end_themselves=True,
             trainer=replicas.HERE / "train_mxnet.py",
             recipe=TEMPLATES / "images" / "mxnet",
@@ -114,6 +119,7 @@ SCRIPTED = {
         modules=("torch",),
         scheduler=False,
         servers_per_worker=False,
+        server_threads=False,
         servers_end_themselves=True,
         recipe=None,
         **_SCRIPT,

@@ -147,7 +147,7 @@ def test_three_workers_on_two_cores_do_less_than_two_or_four():
 @pytest.mark.parametrize(("cores", "together"), [(2, 1 + interference(0.12, 1.5)), (None, 1.5)])
 def test_a_server_uses_all_cores_that_it_shares(cores, together):
     """Gradients that come at once are served at once, if each takes longer; else in turn."""
-    answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores))
+    answer = simulate(System(LENET_STEP, 2, strategy="sync-ps", cores=cores, threads=bool(cores)))
     assert answer.throughput == pytest.approx(2 / (0.12 + together * 0.008), rel=1e-6)
 
 
