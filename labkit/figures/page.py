@@ -58,6 +58,9 @@ PANEL_TITLE = 34
 MOST_INSIDE = 7
 """Entries of a legend that still leave room for the lines beside which they stand."""
 
+BESIDE = 36
+"""Characters in a line of a legend that stands to the right of the axes."""
+
 CLOSEST = 0.018
 """Of the width of a single panel: two labels nearer to each other would be one."""
 
@@ -124,7 +127,8 @@ class Page:
         if inside and len(self.panels) == 1 and len(handles) <= MOST_INSIDE:
             self.panels[0].legend(handles=handles)
         else:
-            self.figure.legend(handles=handles, loc="outside right upper")
+            labels = [textwrap.fill(str(handle.get_label()), BESIDE) for handle in handles]
+            self.figure.legend(handles, labels, loc="outside right upper")
 
 
 def theme() -> Any:

@@ -45,7 +45,8 @@ def describe(values: pd.Series | dict[str, Any], columns: list[str]) -> str:
             words.append(str(value))
         else:
             word = {"batch_size": "batch", "learning_rate": "rate"}.get(column, column)
-            words.append(f"{word.replace('_', ' ')} {'none' if pd.isna(value) else value}")
+            said = "none" if pd.isna(value) else value if value != "" else "unknown"
+            words.append(f"{word.replace('_', ' ')} {said}")
     return ", ".join(words)
 
 

@@ -108,7 +108,7 @@ class Measured:
             replace(demands, compute=demands.compute * longer), workers, servers,
             placement=row.placement, threads=row.server_threads,
             beside=row.servers_per_worker and servers == workers,
-            slowdown=slowdown / longer, **values,
+            slowdown=slowdown / longer, share=cpu, **values,
         )  # fmt: skip
 
 
@@ -231,17 +231,19 @@ def measured(
     left -= client / share  # for the servers
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
-    server, beside = _server(every, served, framework, variables)
+    server, cooling, beside = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * max(0.0, left)))
+    alone = server + cooling * wall
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
+        cooling=cooling,
         variables=variables,
-        latency=max(0.0, left - server / share),
-        hidden=min(max(0.0, server - share * left), server),
+        latency=max(0.0, left - alone / share),
+        hidden=server * float(np.clip(1 - share * left / alone, 0.0, 1.0)) if alone else 0.0,
         per_step=_per_step(rows, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
@@ -287,7 +289,7 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
 
 def _server(
     every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
-) -> tuple[float, tuple[int, ...]]:
+) -> tuple[float, float, tuple[int, ...]]:
     """Return the CPU seconds of all servers for an update, and beside how many workers they were.
 
     The seconds are the busiest one's, over its share. Of asynchronous servers, those beside the
@@ -297,7 +299,7 @@ def _server(
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
-        return math.nan, ()
+        return math.nan, 0.0, ()
     if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
         beside = row.servers_per_worker and (served["servers"] == 1).all()
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
@@ -314,13 +316,14 @@ def _server(
         seconds = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
         points[int(workers)] = (1 / _mean(group, "batches_per_second"), seconds)
     if not points:
-        return math.nan, ()
+        return math.nan, 0.0, ()
     two = sorted(points)[-2:]
     (longer, more), (interval, server) = points[two[0]], points[two[-1]]
     if SHORTER * interval > longer:
-        return server, (two[-1],)
-    server -= max(0.0, more - server) * interval / (longer - interval)
-    return max(0.0, server), tuple(two)
+        return server, 0.0, (two[-1],)
+    cooling = max(0.0, more - server) / (longer - interval)
+    cooling = min(cooling, server / interval)
+    return server - cooling * interval, cooling, tuple(two)
 
 
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:

@@ -35,7 +35,8 @@ def analyse(system: System) -> Answer:
     Parameters
     ----------
     system : System
-        With a core on each node; a server beside a worker is taken to have one of its own.
+        With a core on each node; a server beside a worker is taken to have one of its own, one
+        with threads to serve in turn, and none to cool.
 
     Returns
     -------

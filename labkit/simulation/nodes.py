@@ -6,7 +6,7 @@ import math
 from collections import deque
 from typing import Any
 
-from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore
+from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore, Slices
 from labkit.simulation.system import System
 
 INTERFERENCE = 0.7
@@ -63,7 +63,12 @@ class Server:
         self.waiting: deque[Any] = deque()
         self._turns: deque[tuple[float, Done, Any]] = deque()
         self.open = self.updates = 0
-        self._used = self._since = 0.0
+        self._used = self._since = self._asked = 0.0
+
+    def asked(self) -> float:
+        """Return how many seconds ago it was asked for something, and note that it is now."""
+        before, self._asked = self._asked, self.clock.now
+        return self._asked - before
 
     def take(self, request: Any) -> None:
         """Note a request, which waits for its turn."""
@@ -139,7 +144,8 @@ class Nodes:
             cores = [Cores(clock, system.cores)]
             self.cores = cores * count
         elif system.threads:
-            self.cores = [Cores(clock, 1.0) for _ in range(count)]
+            apart = [Slices(clock, system.share) for _ in range(count - system.workers)]
+            self.cores = [OwnCore(clock)] * system.workers + apart
         else:
             self.cores = [OwnCore(clock)] * count
         if system.cores is not None:

@@ -16,10 +16,15 @@ NEGLIGIBLE = 1e-6
 """A coefficient of variation below which times do not scatter."""
 
 
-RECEIVING, APPLYING, READING = 0.5, 0.2, 0.05
-"""Shares of a threaded server's work: receiving gradients, applying them, and beginning to send
-weights, which has its turn in the thread that applies; the rest is sending. From profiles of
-TensorFlow's server (docs/simulation.md)."""
+RECEIVING, APPLYING, READING = 0.6, 0.2, 0.05
+"""Shares of a threaded server's work: receiving gradients, applying them, and reading the weights
+that are asked for, which takes its turn in the thread that applies; the rest is sending them. From
+profiles of TensorFlow's server (docs/simulation.md)."""
+
+
+COLD_START = 1.3
+"""How many times as long a server with threads takes for a worker's first gradient, of which it
+has nothing in its caches. Workers that begin one after the other might else never meet."""
 
 
 class Request(NamedTuple):
@@ -27,14 +32,16 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    worker, visit, step : int
+    worker, visit : int
+    work : float
+        Seconds that it asks for.
     hidden : float
-        Share of the work for it that is done when it has been answered.
+        Share of them that are due when it has been answered.
     """
 
     worker: int
     visit: int
-    step: int
+    work: float
     hidden: float
 
 
@@ -89,6 +96,7 @@ class Serving:
         per_step = demands.per_step if self.in_step else 0.0
         self.work = (work * (demands.server - per_step) * shares[used]).tolist()
         self.last = (per_step * shares[used]).tolist()
+        self.cooling = (demands.cooling * shares[used]).tolist()
         self.hidden = demands.hidden_share
         self.seen = [[0] * system.servers for _ in range(system.workers)]
         self.held: list[list[Request]] = [[] for _ in range(system.servers)]
@@ -101,13 +109,19 @@ class Serving:
             self.nodes.send(worker, node, size, self._arrive, (worker, visit, step))
 
     def _arrive(self, gradient: tuple[int, int, int]) -> None:
-        request = Request(*gradient, self.hidden)
-        server = self._server(request)
+        worker, visit, step = gradient
+        number, _ = self.visits[visit]
+        server = self.nodes.servers[number]
+        work = self.work[worker][step][visit] + self.cooling[visit] * server.asked()
+        request = Request(worker, visit, work, self.hidden)
         if self.in_step:
             self._ask(request, 0.5, self._add)
         elif server.threads:
-            # Beside others there is no core left on which anything could be hidden.
-            self._ask(request._replace(hidden=0) if server.open else request, RECEIVING, self._turn)
+            if not self.seen[worker][number]:
+                request = request._replace(work=COLD_START * request.work)
+            if server.open:  # there is no core left on which anything could be hidden
+                request = request._replace(hidden=0.0)
+            self._ask(request, RECEIVING, self._turn)
         else:
             self._ask(request, 1.0, self._apply)
 
@@ -116,8 +130,7 @@ class Serving:
 
     def _seconds(self, request: Request, share: float) -> float:
         """Return how long a share takes of what is to be done before the answer."""
-        worker, visit, step, hidden = request
-        return self.work[worker][step][visit] * (1 - hidden) * share
+        return request.work * (1 - request.hidden) * share
 
     def _ask(self, request: Request, share: float, done: Done) -> None:
         """Have a server do a share of what it has to before it answers."""
@@ -174,9 +187,9 @@ class Serving:
 
     def _send(self, request: Request) -> None:
         """Answer; what is hidden is done after that."""
-        worker, visit, step, hidden = request
+        worker, visit, work, hidden = request
         number, size = self.visits[visit]
         server = self.nodes.servers[number]
         self.nodes.send(self.nodes.node(number), worker, size, self.pulled, worker)
-        seconds = self.work[worker][step][visit] + self.last[visit] / self.workers
-        server.work(seconds * hidden, self._served, server)
+        seconds = (work + self.last[visit] / self.workers) * hidden
+        server.work(seconds, self._served, server)

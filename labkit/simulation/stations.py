@@ -9,6 +9,9 @@ from typing import Any
 
 Done = Callable[[Any], None]
 
+PERIOD = 0.1
+"""Seconds in each of which a pod may use up its share of a core, as Kubernetes sets it."""
+
 
 class Clock:
     """The time of a simulation, and what is to happen at which time.
@@ -99,7 +102,7 @@ class Cores:
         passed = now - self._since
         self._since = now
         self._given += passed * self._rate
-        self._used += passed * min(len(self._jobs), self.count)
+        self._used += passed * self._rate * len(self._jobs)
 
     def _schedule(self) -> None:
         jobs = self._jobs
@@ -115,6 +118,63 @@ class Cores:
             _, _, done, what = heapq.heappop(self._jobs)
             self._schedule()
             done(what)
+
+
+class Slices(Cores):
+    """A share of a core that processes have in slices, as Linux limits those of a pod.
+
+    All of the core until the share of a period is used up, then nothing until the next one begins.
+    After a period without work, that is when work comes.
+
+    Parameters
+    ----------
+    clock : Clock
+    share : float
+        Of each period; 1 for a whole core. Seconds of work are what it would take if the share
+        were given evenly.
+    """
+
+    def __init__(self, clock: Clock, share: float) -> None:
+        super().__init__(clock, 1.0)
+        self._speed = 1 / share
+        self._left = self._end = 0.0
+
+    def run(self, seconds: float, done: Done, what: Any) -> None:
+        """Compute for some seconds of the share, then call `done` with `what`."""
+        now = self.clock.now
+        if not self._jobs and now >= self._end:
+            begin = now if now >= self._end + PERIOD else self._end
+            self._left, self._end = PERIOD, begin + PERIOD
+        super().run(seconds, done, what)
+
+    def _settle(self) -> None:
+        used = self._used
+        super()._settle()
+        self._left -= self._used - used
+
+    def _schedule(self) -> None:
+        jobs = self._jobs
+        if not jobs:
+            return
+        self._due += 1  # whatever was scheduled before is no longer true
+        stop = finish = self._end
+        self._rate = self._speed / len(jobs) if self._left > 0 else 0.0
+        if self._rate:
+            stop = min(self._since + self._left / self._speed, self._end)
+            finish = self._since + max(jobs[0][0] - self._given, 0.0) / self._rate
+        if self._rate and finish <= stop:
+            self.clock.at(finish, self._finish, self._due)
+        else:
+            self.clock.at(stop, self._stop, self._due)
+
+    def _stop(self, due: int) -> None:
+        """Wait for the next period, as this one's share is used up, or begin it."""
+        if due == self._due:
+            self._settle()
+            self._left = 0.0
+            if self.clock.now >= self._end:
+                self._left, self._end = PERIOD, self._end + PERIOD
+            self._schedule()
 
 
 class Link:

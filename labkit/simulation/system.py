@@ -34,7 +34,11 @@ class Demands:
     client : float
         Seconds of CPU in which the worker sends gradients and receives weights.
     server : float
-        Seconds of CPU in which all servers together apply the gradient and answer.
+        Seconds of CPU in which all servers together apply the gradient and answer, if others came
+        right before.
+    cooling : float
+        Seconds of CPU more for each second since the last gradient came: servers' caches fill with
+        other things. Not in lock step.
     variables : tuple of int
         Bytes of each variable, in the order in which the framework places them.
     latency : float
@@ -51,6 +55,7 @@ class Demands:
     compute: float
     client: float = 0.0
     server: float = 0.0
+    cooling: float = 0.0
     variables: tuple[int, ...] = (4,)
     latency: float = 0.0
     hidden: float = 0.0
@@ -78,7 +83,7 @@ class Demands:
         """
         if not 0 < cpu <= 1:
             raise LabkitError(f"cpu: {cpu!r}; allowed: a fraction of a core, such as 0.5")
-        slower = ("client", "server", "hidden", "per_step")
+        slower = ("client", "server", "cooling", "hidden", "per_step")
         return replace(self, **{name: getattr(self, name) / cpu for name in slower})
 
 
@@ -112,6 +117,10 @@ class System:
         programs take a tenth; None for a core on each node. A worker and the server beside it are
         held to one of them, in turn, unless there is a slowdown: then whoever computes takes one
         that is free.
+    share : float
+        Of a core, that each server with threads has by itself, in slices: at full speed until that
+        share of a period is used up (`labkit.simulation.stations.PERIOD`). What `demands` says is
+        what its work would take if the share were given evenly, as `Demands.on` has it.
 
     Raises
     ------
@@ -130,6 +139,7 @@ class System:
     slowdown_spread: float = 1.0
     bandwidth: float | None = None
     cores: float | None = None
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if wrong := list(self._mistakes()):
@@ -142,6 +152,8 @@ class System:
                 yield f"{name}: {value!r}; allowed: whole numbers from 1 on"
         if self.cores is not None and not 0 < self.cores < math.inf:
             yield f"cores: {self.cores!r}; allowed: more than 0"
+        if not 0 < self.share <= 1:
+            yield f"share: {self.share!r}; allowed: a fraction of a core, such as 0.5"
         for name, known in (("strategy", STRATEGIES), ("placement", PLACEMENTS)):
             value = getattr(self, name)
             if value not in known:

@@ -1,6 +1,7 @@
 """Demands of a step from runs with one worker, and what is predicted from them."""
 
 import math
+from dataclasses import replace
 
 import made_runs
 import numpy as np
@@ -99,6 +100,30 @@ def test_a_server_takes_what_it_would_take_without_pauses(
     assert found.demands.server == pytest.approx(takes / 1000)
     assert found.rates == (pytest.approx(10),)
     assert simulate(found.system(1)).throughput == pytest.approx(10)
+
+
+def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
+            for n, ms in ((1, 8.0), (2, 6.0), (5, 5.0))]  # fmt: skip
+    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=5)
+    for workers, seconds in ((2, 0.006), (5, 0.005)):
+        took = found.demands.server + found.demands.cooling / (10.0 * workers)
+        assert took == pytest.approx(seconds)
+    longer = replace(found.demands, cooling=2 * found.demands.cooling).on(0.5)
+    assert longer.cooling == pytest.approx(4 * found.demands.cooling)
+
+
+def test_a_server_that_takes_less_beside_fewer_workers_does_not_cool_down(table):
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
+            for n, ms in ((1, 4.0), (5, 5.0))]  # fmt: skip
+    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=5)
+    assert (found.demands.server, found.demands.cooling) == (pytest.approx(0.005), 0)
 
 
 def test_a_server_that_is_busy_has_no_pauses_to_lose(table):

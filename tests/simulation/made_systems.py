@@ -25,7 +25,7 @@ demands = st.builds(
 systems = st.builds(
     System, demands, workers=st.integers(1, 6), servers=st.integers(1, 4),
     strategy=st.sampled_from(["async-ps", "sync-ps"]),
-    placement=st.sampled_from(["hash", "round-robin"]),
+    placement=st.sampled_from(["hash", "round-robin"]), threads=st.booleans(),
     slowdown=st.floats(1, 20), slowdown_spread=st.sampled_from([1.0, 1.3, 3.0]),
     bandwidth=st.none() | st.floats(1e7, 1e10),
     cores=st.none() | st.floats(0.5, 4),

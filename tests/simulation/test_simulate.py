@@ -214,6 +214,85 @@ def test_work_after_the_answer_keeps_the_server_but_not_the_worker():
     assert simulate(System(hidden, workers=40)).throughput == pytest.approx(1 / 0.008, rel=0.01)
 
 
+def test_threads_are_no_more_of_a_server_than_there_is():
+    answer = simulate(System(LENET_STEP, workers=80, threads=True))
+    assert answer.throughput == pytest.approx(1 / LENET_STEP.server, rel=0.01)
+    assert answer.bottleneck == "server 0"
+
+
+def test_gradients_that_come_together_leave_a_server_with_threads_together():
+    """Then it stands idle until they are back, although it is what keeps workers waiting.
+
+    Measured: 9.4 batches/s, where one worker after the other would get 13 (TensorFlow, an LSTM at
+    batch 5, 25 slow nodes with 0.16 of a core).
+    """
+    demands = Demands(compute=0.152, server=0.077)
+    in_turn, threads = (
+        simulate(System(demands, workers=25, slowdown=10, threads=threads)).throughput
+        for threads in (False, True)
+    )
+    assert in_turn == pytest.approx(13, rel=0.01)
+    assert 0.6 * in_turn < threads < 0.9 * in_turn
+
+
+def test_threads_change_nothing_for_workers_that_do_not_meet():
+    in_turn, threads = (
+        simulate(System(LENET_STEP, workers=4, slowdown=100, threads=threads)).throughput
+        for threads in (False, True)
+    )
+    assert threads == pytest.approx(in_turn, rel=1e-6)
+
+
+def test_a_server_with_threads_hides_nothing_beside_others():
+    """Whose gradients come when they like, so that some find others there."""
+    hidden = replace(LENET_STEP, hidden=0.008, compute_cv=0.3)
+    one, eight = (simulate(System(hidden, n, threads=True)).throughput for n in (1, 8))
+    assert one == pytest.approx(1 / 0.12, rel=0.01)
+    assert 0.8 * 8 * one < eight < 0.97 * 8 * one
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
+    demands = Demands(compute=0.5, server=0.01, cooling=0.02)
+    one, often = (
+        simulate(System(demands, workers, slowdown=2, threads=threads)).throughput
+        for workers in (1, 400)
+    )
+    step = (1 + 0.01) / (1 - 0.02)
+    assert one == pytest.approx(1 / step, rel=1e-6)
+    assert often == pytest.approx(1 / 0.01, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("server", "wall"),
+    [
+        (0.05, 0.05 * 0.16),  # in one slice, at full speed
+        (0.25, 0.2 + 0.05 * 0.16),  # in two whole slices and half of a third
+    ],
+)
+def test_a_share_of_a_core_is_given_in_slices(server, wall):
+    demands = Demands(compute=0.5, server=server)
+    answer = simulate(System(demands, threads=True, share=0.16), steps=20)
+    assert answer.throughput == pytest.approx(1 / (0.5 + wall), rel=1e-6)
+
+
+def test_slices_are_no_more_than_a_share():
+    demands = Demands(compute=0.5, server=0.05)
+    answer = simulate(System(demands, workers=40, threads=True, share=0.16))
+    assert answer.throughput == pytest.approx(1 / 0.05, rel=0.01)
+
+
+def test_convoys_shorter_than_a_slice_lasts_cost_nothing():
+    """A server that stands idle for less than a period has not used less of its share."""
+    demands = Demands(compute=0.011, server=0.016)
+    evenly, sliced = (
+        simulate(System(demands, workers=10, slowdown=10, threads=True, share=share)).throughput
+        for share in (1.0, 0.16)
+    )
+    assert evenly < 0.9 * sliced
+    assert sliced > 0.95 / 0.016
+
+
 def test_slow_nodes_on_few_cores_are_late_when_the_host_cannot_keep_up():
     few, many = (simulate(mxnet(n, slowdown=10, cores=2)) for n in (5, 40))
     assert few.late == 0
@@ -325,6 +404,7 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
         ({"slowdown_spread": 0.9}, "slowdown_spread: 0.9; allowed: 1 or more"),
         ({"bandwidth": 0}, "bandwidth: 0; allowed"),
         ({"cores": 0}, "cores: 0; allowed"),
+        ({"share": 0}, "share: 0; allowed"),
         ({"beside": True, "workers": 2}, "1 servers with 2 workers"),
         ({"demands": Demands(0.0)}, "a step has to take some time"),
         ({"demands": Demands(-1.0, server=2)}, "compute: -1.0; allowed: 0 or more"),
