@@ -101,12 +101,14 @@ class Measured:
                 f"bandwidth: how large the variables of {self.model} are is not known here; "
                 f"leave it out, or take one of {', '.join(MODELS)}"
             )
+        # On a node of its own with whole cores, the thread that applies gradients has one to itself.
+        threads = row.server_threads and (cpu < 1 or values.get("cores") is not None)
         # A gradient on a slow node uses up the node's share of a core for longer, not its wait.
         demands, slowdown = self.demands.on(cpu), values.pop("slowdown", 1.0)
         longer = max(1.0, min(1 / cpu, slowdown))
         return System(
             replace(demands, compute=demands.compute * longer), workers, servers,
-            placement=row.placement, threads=row.server_threads,
+            placement=row.placement, threads=threads,
             beside=row.servers_per_worker and servers == workers,
             slowdown=slowdown / longer, share=cpu, **values,
         )  # fmt: skip

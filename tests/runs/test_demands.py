@@ -180,6 +180,19 @@ def test_a_gradient_uses_up_a_share_of_a_core_for_longer(table):
     assert (whole.demands.compute, whole.slowdown) == (found.demands.compute, 1)
 
 
+def test_threads_of_tensorflows_server_count_where_they_share_a_core(store):
+    for framework in ("tensorflow", "mxnet"):
+        made_runs.add(store, made_runs.trial(framework=framework, workers=1))
+    threaded, in_turn = (
+        measured(store.results().table, framework, "lenet5", 50)
+        for framework in ("tensorflow", "mxnet")
+    )
+    assert threaded.system(2, cpu=0.5).threads and threaded.system(2, cores=2.0).threads
+    assert threaded.system(2, cpu=0.5).share == 0.5
+    assert not threaded.system(2).threads
+    assert not in_turn.system(2, cpu=0.5).threads
+
+
 def test_a_server_with_a_core_of_its_own_works_while_the_worker_does(store):
     made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))
     found = measured(store.results().table, "tensorflow", "lenet5", 50)
