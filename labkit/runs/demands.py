@@ -101,7 +101,7 @@ class Measured:
                 f"bandwidth: how large the variables of {self.model} are is not known here; "
                 f"leave it out, or take one of {', '.join(MODELS)}"
             )
-        # On a node of its own with whole cores, the thread that applies gradients has one to itself.
+        # With whole cores of its own, the thread that applies gradients has one to itself.
         threads = row.server_threads and (cpu < 1 or values.get("cores") is not None)
         # A gradient on a slow node uses up the node's share of a core for longer, not its wait.
         demands, slowdown = self.demands.on(cpu), values.pop("slowdown", 1.0)

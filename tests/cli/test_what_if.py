@@ -48,7 +48,7 @@ def test_other_nodes_can_be_asked_for(labkit, one):
                        "--format=csv"))  # fmt: skip
     assert float(link[0]["throughput"]) == pytest.approx(10e6 / (8 * 4 * 431_080), rel=0.02)
     assert link[0]["limit"] in ("link to server 0", "link from server 0")
-    host = rows(labkit(*ASKED, "--workers", "8", "--cores=2", "--format=csv"))
+    host = rows(labkit(*ASKED, "--workers", "8", "--cores=1", "--format=csv"))
     assert host[0]["limit"] == "cores"
     in_step = rows(labkit(*ASKED, "--workers", "8", "--strategy=sync-ps", "--format=csv"))
     assert float(in_step[0]["throughput"]) < 80
