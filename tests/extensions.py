@@ -184,7 +184,7 @@ def add_framework(folder, patch):
     ))  # fmt: skip
     patch.setitem(FRAMEWORKS, "numpy", Framework(
         "numpy", "NumPy", modules=("numpy",), strategies=("local-sgd",), scheduler=False,
-        servers_per_worker=False, servers_end_themselves=True,
+        servers_per_worker=False, server_threads=False, servers_end_themselves=True,
         trainer=folder / "train_numpy.py", recipe=FRAMEWORKS["mxnet"].recipe,
     ))  # fmt: skip
 
