@@ -61,6 +61,9 @@ MOST_INSIDE = 7
 BESIDE = 36
 """Characters in a line of a legend that stands to the right of the axes."""
 
+GAP = 0.2
+"""Inches above, between and below a legend beside the axes and the notes."""
+
 CLOSEST = 0.018
 """Of the width of a single panel: two labels nearer to each other would be one."""
 
@@ -127,7 +130,10 @@ class Page:
         if inside and len(self.panels) == 1 and len(handles) <= MOST_INSIDE:
             self.panels[0].legend(handles=handles)
         else:
-            labels = [textwrap.fill(str(handle.get_label()), BESIDE) for handle in handles]
+            labels = [
+                textwrap.fill(str(handle.get_label()), BESIDE, break_on_hyphens=False)
+                for handle in handles
+            ]
             self.figure.legend(handles, labels, loc="outside right upper")
 
 
@@ -178,12 +184,16 @@ def canvas(title: str, x: str, y: str, panels: Sequence[str] = ("",)) -> Iterato
         width = int(NOTE_WIDTH * size[0] / SIZE[0])
         text = "\n".join(textwrap.fill(note, width) for note in page.notes)
         # The only text below the axes for which the layout makes room by itself.
-        figure.supxlabel(text, x=0.02, ha="left", size=NOTE_SIZE, color="0.25")
+        notes = figure.supxlabel(text, x=0.02, ha="left", size=NOTE_SIZE, color="0.25")
         for words in figure.findobj(Text):
             if "$" in words.get_text():  # a price or a variable, in somebody's own words
                 words.set_parse_math(False)
         # Ticks are made when they are first drawn: now, while the theme holds.
         figure.draw_without_rendering()
+        for legend in figure.legends:  # beside the axes, and above the notes
+            heights = [artist.get_window_extent().height for artist in (legend, notes)]
+            figure.set_figheight(max(figure.get_figheight(), sum(heights) / figure.dpi + GAP))
+            figure.draw_without_rendering()
 
 
 def _has_data(axes: Axes) -> bool:

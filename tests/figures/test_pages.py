@@ -57,6 +57,29 @@ def test_figures_are_readable(draw, panels, made):
         assert frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1), text
 
 
+def test_a_long_legend_stands_beside_the_axes_and_above_the_notes():
+    """As of the published trials of all machines, of which some do not say all about theirs."""
+    one = trials(workers=(1, 2), repeats=2)
+    machines = pd.concat(
+        [
+            one.assign(
+                trial=f"{number}-" + one["trial"], host=f"a-machine-with-a-long-name-{number}",
+                congestion_control="" if number else "bbr",
+            )
+            for number in range(5)
+        ],
+        ignore_index=True,
+    )  # fmt: skip
+    figure = speedup(machines)
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    (notes,) = (text for text in texts(figure) if text.get_text() == figure.get_supxlabel())
+    assert figure.bbox.padded(1).contains(box.x1, box.y1)
+    assert box.x0 > figure.axes[0].bbox.x1 and box.y0 > notes.get_window_extent().y1
+    assert figure.axes[0].bbox.width > 0.3 * figure.bbox.width
+    assert any("congestion control unknown" in " ".join(label.split()) for label in labels(figure))
+
+
 @pytest.mark.parametrize("draw", KINDS)
 def test_the_bytes_depend_on_the_trials_alone(draw, tmp_path):
     """Not on the order of rows, on where the tables come from, nor on matplotlib's settings."""
