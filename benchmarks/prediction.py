@@ -154,7 +154,8 @@ def shown(errors, misses, points):
     held = 1 - len(misses) / points
     print(f"{points} points predicted; 90 % intervals hold {held:.0%}")
     for who, median in medians.items():
-        print(f"  {who:26} error: median {median:6.1%}, worst {worst[who]:6.1%}")
+        mean = statistics.mean(errors[who])
+        print(f"  {who:26} error: median {median:6.2%}, mean {mean:6.1%}, worst {worst[who]:6.1%}")
     print("\n".join(misses))
     return medians, worst, held
 
@@ -175,6 +176,8 @@ def of_slow_nodes():
     print(f"slow nodes, {known}, ", end="")
     medians, worst, held = shown(*simulated(slow))
     bad = medians["simulated"] > 0.05 or worst["simulated"] > 0.15 or not 0.8 <= held <= 0.97
+    print(f"the same, from the points, {known}, ", end="")
+    shown(*errors_of(slow, None))
     print(f"of these where throughput does not bend, {known}, ", end="")
     medians, worst, _ = shown(*errors_of(lines, None))
     bad |= medians["labkit"] > 0.05 or worst["labkit"] > 0.15

@@ -5,11 +5,11 @@
 From the runs with one worker alone, the throughput of each trial with more is simulated, on the
 cores that other programs left to that trial. The measurements are the published run's tables and
 what is kept of up to 16 workers on two cores, or the runs in a directory. They are held to a
-median error of at most 5 % with two workers, as far as there are any, and with slow nodes; those
-that were measured last to at most 12 % with two workers in the worst case, too; and the
-simulation to 2 s for 50 workers' 200 steps. The rest is stated, misses included. Where workers
-reported every step, as slow ones do, the staleness of their gradients is compared, too. The quick
-form is the whole, its seconds not judged.
+median error of at most 5 % with two workers, as far as there are any, and with slow nodes. Those
+that were measured when the simulation was done are held to more: with two workers to at most 12 %
+in the worst case, too, and with 3 to 16 nine in ten to at most 10 %. And 50 workers' 200 steps to
+2 s. The rest is stated, misses included. Where workers reported every step, as slow ones do, the
+staleness of their gradients is compared, too. The quick form is the whole, its seconds not judged.
 """
 
 import statistics
@@ -27,10 +27,11 @@ from labkit.settings import REFERENCE
 from labkit.simulation import simulate
 
 REAL_CORES = REFERENCE / "real-cores"
-"""Where 40 settings are kept, measured on two cores with one and two workers, some with more."""
+"""Where settings are kept that were measured on two cores, with one worker, two, and more."""
 
-HELD_OUT = "fourth"
-"""Which of them was measured when nothing more was changed about the simulation."""
+HELD_OUT, SEVERAL = "fourth", "fifth"
+"""Which of them were measured when nothing more was changed about what they test: two workers, and
+3 to 16 of them."""
 
 NO_STEPS = pd.DataFrame({"trial": [], "t": [], "worker": [], "steps": []})
 SLOW = "slow nodes"
@@ -47,7 +48,7 @@ def sets_of(directory):
         _title(name): (
             modernise(pd.read_csv(REAL_CORES / f"{name}.csv")), NO_STEPS,
         )
-        for name in ("first", "second", "third", HELD_OUT)
+        for name in ("first", "second", "third", HELD_OUT, SEVERAL)
     }  # fmt: skip
     return {"the published run": (published("trials"), published("steps"))} | kept
 
@@ -154,6 +155,14 @@ def main():
         missed |= max(medians) > 0.05
         if name == _title(HELD_OUT):
             missed |= max(errors["2 workers"]) > 0.12
+        if name == _title(SEVERAL):
+            found = [error for kind in errors if kind != "2 workers" for error in errors[kind]]
+            within = sum(error <= 0.1 for error in found) / len(found)
+            print(
+                f"3 to 16 workers, {len(found)} settings: error median "
+                f"{statistics.median(found):.1%}, worst {max(found):.1%}, {within:.0%} within 10 %"
+            )
+            missed |= within < 0.9
     took = seconds_of_fifty(published("trials"))
     print(f"\n50 workers, 200 steps each: {took:.2f} s")
     return bool(missed or (took > 2 and not args.quick))

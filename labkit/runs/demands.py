@@ -237,15 +237,16 @@ def measured(
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * max(0.0, left)))
-    alone = server + cooling * wall
+    took = server + cooling * wall
+    after = float(np.clip(1 - share * left / took, 0.0, 1.0)) if took else 0.0  # the answer
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
         cooling=cooling,
         variables=variables,
-        latency=max(0.0, left - alone / share),
-        hidden=server * float(np.clip(1 - share * left / alone, 0.0, 1.0)) if alone else 0.0,
+        latency=max(0.0, left - took / share),
+        hidden=after * server,
         per_step=_per_step(rows, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
@@ -292,12 +293,13 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
 def _server(
     every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
 ) -> tuple[float, float, tuple[int, ...]]:
-    """Return the CPU seconds of all servers for an update, and beside how many workers they were.
+    """Return what an update takes of all servers, and beside how many workers that was measured.
 
-    The seconds are the busiest one's, over its share. Of asynchronous servers, those beside the
-    most workers, drawn on from the two largest numbers of them to no interval between updates, as
-    what a server takes grew with the interval in a straight line. Not where more workers hardly
-    make it shorter: there the server is busy all the time, or they are too few more to tell.
+    First the CPU seconds without a pause between updates, then how many more for each second of
+    one: a straight line through what asynchronous servers took beside the two largest numbers of
+    workers. Not where more workers hardly shorten the pauses: there the server is busy all the
+    time, or they are too few more to tell, so what it took beside the most is all. The seconds are
+    the busiest server's, over its share.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:

@@ -15,12 +15,10 @@ from labkit.simulation.system import System
 NEGLIGIBLE = 1e-6
 """A coefficient of variation below which times do not scatter."""
 
-
 RECEIVING, APPLYING, READING = 0.6, 0.2, 0.05
 """Shares of a threaded server's work: receiving gradients, applying them, and reading the weights
 that are asked for, which takes its turn in the thread that applies; the rest is sending them. From
 profiles of TensorFlow's server (docs/simulation.md)."""
-
 
 COLD_START = 1.3
 """How many times as long a server with threads takes for a worker's first gradient, of which it
