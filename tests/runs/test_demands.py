@@ -116,6 +116,18 @@ def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
     assert longer.cooling == pytest.approx(4 * found.demands.cooling)
 
 
+def test_a_server_cools_down_by_no_more_than_it_took(table):
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
+            for n, ms in ((1, 40.0), (2, 20.0), (5, 5.0))]  # fmt: skip
+    every = pd.concat(rows, ignore_index=True)
+    demands = measured(every, "tensorflow", "lenet5", 50, known=5).demands
+    assert demands.server == 0
+    assert demands.cooling / 50 == pytest.approx(0.005)
+
+
 def test_a_server_that_takes_less_beside_fewer_workers_does_not_cool_down(table):
     one = table[table["workers"] == 1].iloc[[0]].assign(
         framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,

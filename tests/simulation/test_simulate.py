@@ -235,6 +235,17 @@ def test_gradients_that_come_together_leave_a_server_with_threads_together():
     assert 0.6 * in_turn < threads < 0.9 * in_turn
 
 
+def test_workers_for_all_of_whom_there_is_just_time_come_to_meet():
+    """Their first gradients take longer, so that they do not stay apart; ten stay."""
+    demands = Demands(compute=0.152, server=0.077)
+    ten, twenty = (
+        simulate(System(demands, workers, slowdown=10, threads=True)).throughput * 1.597 / workers
+        for workers in (10, 20)
+    )
+    assert ten == pytest.approx(1, rel=1e-3)
+    assert twenty < 0.9
+
+
 def test_threads_change_nothing_for_workers_that_do_not_meet():
     in_turn, threads = (
         simulate(System(LENET_STEP, workers=4, slowdown=100, threads=threads)).throughput
