@@ -52,7 +52,7 @@ PANEL = (3.1, 2.9)
 MOST_PANELS = 3
 """In a row."""
 
-PANEL_TITLE = 34
+PANEL_TITLE = 31
 """Characters in a line of a panel's title."""
 
 MOST_INSIDE = 7
