@@ -102,13 +102,18 @@ def test_a_server_takes_what_it_would_take_without_pauses(
     assert simulate(found.system(1)).throughput == pytest.approx(10)
 
 
-def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
+def _from_five(table, takes):
+    """Return what is measured where a server took so many ms beside so many workers."""
     one = table[table["workers"] == 1].iloc[[0]].assign(
         framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
     )  # fmt: skip
     rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
-            for n, ms in ((1, 8.0), (2, 6.0), (5, 5.0))]  # fmt: skip
-    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=5)
+            for n, ms in takes.items()]  # fmt: skip
+    return measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=5)
+
+
+def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
+    found = _from_five(table, {1: 8.0, 2: 6.0, 5: 5.0})
     for workers, seconds in ((2, 0.006), (5, 0.005)):
         took = found.demands.server + found.demands.cooling / (10.0 * workers)
         assert took == pytest.approx(seconds)
@@ -117,24 +122,13 @@ def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
 
 
 def test_a_server_cools_down_by_no_more_than_it_took(table):
-    one = table[table["workers"] == 1].iloc[[0]].assign(
-        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
-    )  # fmt: skip
-    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
-            for n, ms in ((1, 40.0), (2, 20.0), (5, 5.0))]  # fmt: skip
-    every = pd.concat(rows, ignore_index=True)
-    demands = measured(every, "tensorflow", "lenet5", 50, known=5).demands
+    demands = _from_five(table, {1: 40.0, 2: 20.0, 5: 5.0}).demands
     assert demands.server == 0
     assert demands.cooling / 50 == pytest.approx(0.005)
 
 
 def test_a_server_that_takes_less_beside_fewer_workers_does_not_cool_down(table):
-    one = table[table["workers"] == 1].iloc[[0]].assign(
-        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
-    )  # fmt: skip
-    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=10.0 * n)
-            for n, ms in ((1, 4.0), (5, 5.0))]  # fmt: skip
-    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=5)
+    found = _from_five(table, {1: 4.0, 5: 5.0})
     assert (found.demands.server, found.demands.cooling) == (pytest.approx(0.005), 0)
 
 
