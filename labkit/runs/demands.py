@@ -12,6 +12,7 @@ import numpy as np
 from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
 from labkit.errors import LabkitError, nearest
 from labkit.simulation import Demands, System
+from labkit.simulation.stations import in_slices, of_slices
 from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
 from labkit.trials.models import MODELS
 
@@ -101,16 +102,19 @@ class Measured:
                 f"bandwidth: how large the variables of {self.model} are is not known here; "
                 f"leave it out, or take one of {', '.join(MODELS)}"
             )
-        # With whole cores of its own, the thread that applies gradients has one to itself.
-        threads = row.server_threads and (cpu < 1 or values.get("cores") is not None)
+        beside = row.servers_per_worker and servers == workers
+        cores = values.get("cores")
+        # A server that has whole cores does not show its threads: what there is only one of has
+        # a core to itself.
+        threads = row.server_threads and not beside and (cpu < 1 or cores is not None)
         # A gradient on a slow node uses up the node's share of a core for longer, not its wait.
         demands, slowdown = self.demands.on(cpu), values.pop("slowdown", 1.0)
         longer = max(1.0, min(1 / cpu, slowdown))
         return System(
             replace(demands, compute=demands.compute * longer), workers, servers,
             placement=row.placement, threads=threads,
-            beside=row.servers_per_worker and servers == workers,
-            slowdown=slowdown / longer, share=cpu, **values,
+            beside=beside, slowdown=slowdown / longer,
+            share=cpu if threads and cores is None else 1.0, **values,
         )  # fmt: skip
 
 
@@ -137,10 +141,9 @@ def measured(
     all counts as computing. Where a table does not say what the servers took, it is the rest of
     the step's time.
 
-    A server that one worker asks now and then finds its caches full of other things, and takes up
-    to twice as long as beside many. So what it takes comes from runs with more workers, drawn on
-    to no interval between updates, if these may be looked at and had as many servers or one beside
-    each.
+    A server that one worker asks now and then finds its caches full of other things, and takes
+    longer than beside many. So what it takes comes from runs with more workers, drawn on to no
+    interval between updates, if these may be looked at and had as many servers or one beside each.
 
     Parameters
     ----------
@@ -228,25 +231,27 @@ def measured(
     compute = float(np.fmin(compute, taken))
     # What a gradient took longer than the calibration's comes off a slow node's wait: a worker
     # cannot have sent and received for longer than the step left it.
-    left = wall - stretched * compute
-    client = min(taken - compute, share * max(0.0, left))
-    left -= client / share  # for the servers
+    left = max(0.0, wall - stretched * compute)
+    client = min(taken - compute, share * left)
+    left = max(0.0, left - client / share)  # for the servers
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
-    server, cooling, beside = _server(every, served, framework, variables)
+    server, cold, cools_in, beside = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
-        server = float(np.fmin(server, share * max(0.0, left)))
-    took = server + cooling * wall
-    after = float(np.clip(1 - share * left / took, 0.0, 1.0)) if took else 0.0  # the answer
+        server = float(np.fmin(server, share * left))
+    took = (server + cold * min(wall / cools_in, 1.0)) / share
+    slice_of = share if FRAMEWORKS[framework].server_threads else 1.0
+    hidden = max(0.0, 1 - of_slices(left, slice_of) / took) if took else 0.0
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
-        cooling=cooling,
+        cold=cold,
+        cools_in=cools_in,
         variables=variables,
-        latency=max(0.0, left - took / share),
-        hidden=after * server,
+        latency=max(0.0, left - in_slices(took * (1 - hidden), slice_of)),
+        hidden=hidden,
         per_step=_per_step(rows, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
@@ -292,18 +297,18 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
 
 def _server(
     every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
-) -> tuple[float, float, tuple[int, ...]]:
+) -> tuple[float, float, float, tuple[int, ...]]:
     """Return what an update takes of all servers, and beside how many workers that was measured.
 
-    First the CPU seconds without a pause between updates, then how many more for each second of
-    one: a straight line through what asynchronous servers took beside the two largest numbers of
-    workers. Not where more workers hardly shorten the pauses: there the server is busy all the
-    time, or they are too few more to tell, so what it took beside the most is all. The seconds are
-    the busiest server's, over its share.
+    First the CPU seconds without a pause between updates, then how many more after the longest one
+    that was measured, and that one: a straight line through what asynchronous servers took beside
+    the two largest numbers of workers. Not where more workers hardly shorten the pauses: there the
+    server is busy all the time, or they are too few more to tell, so what it took beside the most
+    is all. The seconds are the busiest server's, over its share.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
-        return math.nan, 0.0, ()
+        return math.nan, 0.0, 1.0, ()
     if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
         beside = row.servers_per_worker and (served["servers"] == 1).all()
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
@@ -320,14 +325,15 @@ def _server(
         seconds = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
         points[int(workers)] = (1 / _mean(group, "batches_per_second"), seconds)
     if not points:
-        return math.nan, 0.0, ()
+        return math.nan, 0.0, 1.0, ()
     two = sorted(points)[-2:]
+    longest = max(interval for interval, _ in points.values())
     (longer, more), (interval, server) = points[two[0]], points[two[-1]]
     if SHORTER * interval > longer:
-        return server, 0.0, (two[-1],)
-    cooling = max(0.0, more - server) / (longer - interval)
-    cooling = min(cooling, server / interval)
-    return server - cooling * interval, cooling, tuple(two)
+        return server, 0.0, longest, (two[-1],)
+    per_second = max(0.0, more - server) / (longer - interval)
+    per_second = min(per_second, server / interval)
+    return max(0.0, server - per_second * interval), per_second * longest, longest, tuple(two)
 
 
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:

@@ -36,7 +36,7 @@ def analyse(system: System) -> Answer:
     ----------
     system : System
         With a core on each node; a server beside a worker is taken to have one of its own, one
-        with threads to serve in turn, and none to cool.
+        with threads to serve in turn and to have its share of a core evenly, and none to cool.
 
     Returns
     -------
@@ -92,22 +92,18 @@ def _passing(system: System) -> Array:
     return 8 * sizes * remote / (system.bandwidth or np.inf)
 
 
-def _alone(system: System) -> float:
-    """Return the seconds, beside computing, in which a worker is in nobody's way."""
-    demands = system.demands
-    return demands.client + demands.latency - demands.hidden
-
-
 def _mean_values(system: System) -> tuple[float, dict[str, float]]:
+    demands = system.demands
     _, shares = system.placed()
     passing = _passing(system)
     # Of each server: the link to it, itself, the link from it.
-    service = np.stack([passing, system.demands.server * shares, passing])
+    service = np.stack([passing, demands.server * shares, passing])
     # The worker's own link passes the messages of all servers, one after the other.
     others = 2 * (passing.sum() - passing.max())
     served = service.sum(axis=0).max()
-    steps = np.array(system.slowdowns) * system.demands.compute + _alone(system) + others + served
-    delay = 1 / (1 / steps).mean() - served
+    alone = demands.client + demands.latency - demands.hidden * service[1].max()
+    steps = np.array(system.slowdowns) * demands.compute + alone + others + served
+    delay = max(0.0, 1 / (1 / steps).mean() - served)  # what is hidden still has to be done
     queue = np.zeros_like(service)
     for customers in range(1, system.workers + 1):
         residence = service * (1 + queue)
@@ -122,7 +118,7 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     service = (demands.server - demands.per_step) * shares
     last = demands.per_step * shares
     passing = _passing(system)
-    hidden = demands.hidden_share
+    hidden = demands.hidden
     # Half of a gradient's work is to add it up, half to send the weights; some follows that.
     adding = service.max() / 2 * (1 - hidden)
     after = (service.max() + last.max() / n) * hidden

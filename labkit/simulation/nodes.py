@@ -48,6 +48,13 @@ class Server:
         Whether that is so all the time.
     threads : bool
         Whether it works on all requests that it has, instead of one after the other.
+
+    Attributes
+    ----------
+    open : list of int
+        The workers for which it is working.
+    updates : int
+        That it has made.
     """
 
     def __init__(
@@ -60,9 +67,10 @@ class Server:
     ) -> None:
         self.clock, self.core, self.interference = clock, core, interference
         self.always, self.threads = always, threads
-        self.waiting: deque[Any] = deque()
-        self._turns: deque[tuple[float, Done, Any]] = deque()
-        self.open = self.updates = 0
+        self.waiting: deque[tuple[int, float, Done, Any]] = deque()
+        self.open: list[int] = []
+        self.updates = 0
+        self._one_by_one: deque[tuple[float, Done, Any]] = deque()
         self._used = self._since = self._asked = 0.0
 
     def asked(self) -> float:
@@ -70,41 +78,45 @@ class Server:
         before, self._asked = self._asked, self.clock.now
         return self._asked - before
 
-    def take(self, request: Any) -> None:
-        """Note a request, which waits for its turn."""
+    def take(self, worker: int, seconds: float, done: Done, what: Any) -> None:
+        """Note what a worker asks for, which waits for its turn."""
         if not (self.open or self.waiting):
             self._since = self.clock.now
-        self.waiting.append(request)
+        self.waiting.append((worker, seconds, done, what))
 
-    def due(self) -> Any:
-        """Return the request whose turn it is, or None if there is none."""
-        if not self.waiting or (self.open and not self.threads):
-            return None
-        self.open += 1
-        return self.waiting.popleft()
+    def serve(self) -> None:
+        """Begin with what has waited for its turn, if it has come."""
+        while self.waiting and (self.threads or not self.open):
+            worker, *service = self.waiting.popleft()
+            self.open.append(worker)
+            self.work(*service)
 
-    def end(self) -> None:
-        """Note that a request has been served, and all that it asked for is done."""
-        self.open -= 1
+    def end(self, worker: int) -> None:
+        """Note that all that a worker asked for has been done, and go on."""
+        self.open.remove(worker)
         if not (self.open or self.waiting):
             self._used += self.clock.now - self._since
+        self.serve()
 
     def work(self, seconds: float, done: Done, what: Any) -> None:
         """Compute for so many seconds of CPU time, or more where others want the core."""
         if self.always or self.core.occupied:
             seconds *= 1 + self.interference
-        self.core.run(seconds, done, what)
+        if seconds:
+            self.core.run(seconds, done, what)
+        else:  # not from here: of many who wait each would be served from within the one before
+            self.clock.at(self.clock.now, done, what)
 
-    def turn(self, seconds: float, done: Done, what: Any) -> None:
-        """Work when it is this one's turn in the thread that there is one of."""
-        self._turns.append((seconds, done, what))
-        if len(self._turns) == 1:
-            self.work(seconds, self._turned, None)
+    def work_alone(self, seconds: float, done: Done, what: Any) -> None:
+        """Work in the thread that there is only one of, when it has done all else."""
+        self._one_by_one.append((seconds, done, what))
+        if len(self._one_by_one) == 1:
+            self.work(seconds, self._next, None)
 
-    def _turned(self, _: None) -> None:
-        _, done, what = self._turns.popleft()
-        if self._turns:
-            self.work(self._turns[0][0], self._turned, None)
+    def _next(self, _: None) -> None:
+        _, done, what = self._one_by_one.popleft()
+        if self._one_by_one:
+            self.work(self._one_by_one[0][0], self._next, None)
         done(what)
 
     def busy(self) -> float:

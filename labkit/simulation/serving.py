@@ -34,7 +34,7 @@ class Request(NamedTuple):
     work : float
         Seconds that it asks for.
     hidden : float
-        Share of them that are due when it has been answered.
+        Share of them that is due when it has been answered.
     """
 
     worker: int
@@ -94,8 +94,8 @@ class Serving:
         per_step = demands.per_step if self.in_step else 0.0
         self.work = (work * (demands.server - per_step) * shares[used]).tolist()
         self.last = (per_step * shares[used]).tolist()
-        self.cooling = (demands.cooling * shares[used]).tolist()
-        self.hidden = demands.hidden_share
+        self.cold = ((0.0 if self.in_step else demands.cold) * shares[used]).tolist()
+        self.cools_in, self.hidden = demands.cools_in, demands.hidden
         self.seen = [[0] * system.servers for _ in range(system.workers)]
         self.held: list[list[Request]] = [[] for _ in range(system.servers)]
         self.staleness: dict[int, float] = defaultdict(float)
@@ -110,16 +110,17 @@ class Serving:
         worker, visit, step = gradient
         number, _ = self.visits[visit]
         server = self.nodes.servers[number]
-        work = self.work[worker][step][visit] + self.cooling[visit] * server.asked()
+        work = self.work[worker][step][visit]
+        work += self.cold[visit] * min(server.asked() / self.cools_in, 1.0)
         request = Request(worker, visit, work, self.hidden)
         if self.in_step:
             self._ask(request, 0.5, self._add)
         elif server.threads:
             if not self.seen[worker][number]:
                 request = request._replace(work=COLD_START * request.work)
-            if server.open:  # there is no core left on which anything could be hidden
+            if any(other != worker for other in server.open):  # no core is left to hide it on
                 request = request._replace(hidden=0.0)
-            self._ask(request, RECEIVING, self._turn)
+            self._ask(request, RECEIVING, self._received)
         else:
             self._ask(request, 1.0, self._apply)
 
@@ -133,22 +134,17 @@ class Serving:
     def _ask(self, request: Request, share: float, done: Done) -> None:
         """Have a server do a share of what it has to before it answers."""
         server = self._server(request)
-        server.take((self._seconds(request, share), done, request))
-        self._serve(server)
+        server.take(request.worker, self._seconds(request, share), done, request)
+        server.serve()
 
-    def _serve(self, server: Server) -> None:
-        while request := server.due():
-            server.work(*request)
-
-    def _served(self, server: Server) -> None:
-        server.end()
-        self._serve(server)
+    def _served(self, request: Request) -> None:
+        self._server(request).end(request.worker)
 
     # Without waiting for anybody.
 
-    def _turn(self, request: Request) -> None:
+    def _received(self, request: Request) -> None:
         seconds = self._seconds(request, APPLYING)
-        self._server(request).turn(seconds, self._apply, request)
+        self._server(request).work_alone(seconds, self._apply, request)
 
     def _apply(self, request: Request) -> None:
         number, size = self.visits[request.visit]
@@ -157,7 +153,7 @@ class Serving:
         server.updates += 1
         self.seen[request.worker][number] = server.updates
         if server.threads:
-            server.turn(self._seconds(request, READING), self._read, request)
+            server.work_alone(self._seconds(request, READING), self._read, request)
         else:
             self._send(request)
 
@@ -175,11 +171,11 @@ class Serving:
         if len(self.held[number]) == self.workers:
             server.work(self.last[request.visit] * (1 - self.hidden), self._applied, number)
         else:
-            self._served(server)
+            self._served(request)
 
     def _applied(self, number: int) -> None:
         together, self.held[number] = self.held[number], []
-        self._served(self.nodes.servers[number])
+        self._served(together[-1])
         for request in together:
             self._ask(request, 0.5, self._send)
 
@@ -187,7 +183,9 @@ class Serving:
         """Answer; what is hidden is done after that."""
         worker, visit, work, hidden = request
         number, size = self.visits[visit]
-        server = self.nodes.servers[number]
         self.nodes.send(self.nodes.node(number), worker, size, self.pulled, worker)
         seconds = (work + self.last[visit] / self.workers) * hidden
-        server.work(seconds, self._served, server)
+        if seconds:
+            self._server(request).work(seconds, self._served, request)
+        else:
+            self._served(request)

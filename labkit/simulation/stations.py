@@ -13,6 +13,26 @@ PERIOD = 0.1
 """Seconds in each of which a pod may use up its share of a core, as Kubernetes sets it."""
 
 
+def in_slices(seconds: float, share: float) -> float:
+    """Return after how long work is done that begins with a period (`Slices`).
+
+    Parameters
+    ----------
+    seconds : float
+        That it would take if the share were given evenly.
+    share : float
+        Of a core.
+    """
+    whole = max(0, math.ceil(seconds / PERIOD) - 1)
+    return whole * PERIOD + (seconds - whole * PERIOD) * share
+
+
+def of_slices(seconds: float, share: float) -> float:
+    """Return how long work that is done after some seconds would take if given evenly."""
+    whole, rest = divmod(seconds, PERIOD)
+    return whole * PERIOD + min(rest / share, PERIOD)
+
+
 class Clock:
     """The time of a simulation, and what is to happen at which time.
 

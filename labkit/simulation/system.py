@@ -34,17 +34,18 @@ class Demands:
     client : float
         Seconds of CPU in which the worker sends gradients and receives weights.
     server : float
-        Seconds of CPU in which all servers together apply the gradient and answer, if others came
-        right before.
-    cooling : float
-        Seconds of CPU more for each second since the last gradient came: servers' caches fill with
-        other things. Not in lock step.
+        Seconds of CPU in which all servers together receive and apply the gradient and answer, if
+        others came right before.
+    cold, cools_in : float
+        Seconds of CPU that this takes longer when the last gradient came `cools_in` seconds ago or
+        earlier, and correspondingly less when it came later: servers' caches fill with other
+        things. Not in lock step.
     variables : tuple of int
         Bytes of each variable, in the order in which the framework places them.
     latency : float
         Seconds in which a lone worker waits although nothing works.
     hidden : float
-        Seconds of `server` that go on while the worker does, after it has been answered.
+        Share of what servers do that goes on while the worker does, after it has been answered.
     per_step : float
         Seconds of `server` that workers in lock step need once a step of all of them, instead of
         once for each gradient.
@@ -55,18 +56,14 @@ class Demands:
     compute: float
     client: float = 0.0
     server: float = 0.0
-    cooling: float = 0.0
+    cold: float = 0.0
+    cools_in: float = 1.0
     variables: tuple[int, ...] = (4,)
     latency: float = 0.0
     hidden: float = 0.0
     per_step: float = 0.0
     compute_cv: float = 0.0
     server_cv: float = 0.0
-
-    @property
-    def hidden_share(self) -> float:
-        """The share of `server` that goes on when the worker has been answered."""
-        return self.hidden / self.server if self.server else 0.0
 
     def on(self, cpu: float) -> Demands:
         """Return the demands where all but computing gradients gets a fraction of a core.
@@ -83,7 +80,7 @@ class Demands:
         """
         if not 0 < cpu <= 1:
             raise LabkitError(f"cpu: {cpu!r}; allowed: a fraction of a core, such as 0.5")
-        slower = ("client", "server", "cooling", "hidden", "per_step")
+        slower = ("client", "server", "cold", "per_step")
         return replace(self, **{name: getattr(self, name) / cpu for name in slower})
 
 
@@ -102,7 +99,8 @@ class System:
         ``hash`` as in MXNet, ``round-robin`` as in TensorFlow.
     threads : bool
         Whether a server has a thread for what each worker sends and is sent, and one more that
-        applies gradients, as TensorFlow's; else it serves one worker after the other.
+        applies gradients, as TensorFlow's; else it serves one worker after the other. Not of a
+        server beside a worker.
     beside : bool
         Whether server i runs on the node of worker i, instead of one of its own.
     slowdown : float
@@ -118,9 +116,9 @@ class System:
         held to one of them, in turn, unless there is a slowdown: then whoever computes takes one
         that is free.
     share : float
-        Of a core, that each server with threads has by itself, in slices: at full speed until that
-        share of a period is used up (`labkit.simulation.stations.PERIOD`). What `demands` says is
-        what its work would take if the share were given evenly, as `Demands.on` has it.
+        Of a core of its own, which each server with threads has in slices: at full speed until
+        that share of a period is used up (`labkit.simulation.stations.PERIOD`). What `demands`
+        says is what its work would take if the share were given evenly, as `Demands.on` has it.
 
     Raises
     ------
@@ -154,12 +152,16 @@ class System:
             yield f"cores: {self.cores!r}; allowed: more than 0"
         if not 0 < self.share <= 1:
             yield f"share: {self.share!r}; allowed: a fraction of a core, such as 0.5"
+        elif self.share < 1 and (self.cores is not None or not self.threads):
+            yield f"share: {self.share!r}; allowed: only of servers with threads and own cores"
         for name, known in (("strategy", STRATEGIES), ("placement", PLACEMENTS)):
             value = getattr(self, name)
             if value not in known:
                 yield f"{name}: {value!r}{nearest(value, known)}; allowed: {', '.join(known)}"
         if self.beside and self.servers != self.workers:
             yield f"beside: {self.servers} servers with {self.workers} workers; allowed: as many"
+        if self.beside and self.threads:
+            yield "threads: servers beside workers; allowed: only of servers with their own nodes"
         for name in ("slowdown", "slowdown_spread"):
             if not 1 <= (value := getattr(self, name)) < math.inf:
                 yield f"{name}: {value!r}; allowed: 1 or more"
@@ -174,9 +176,12 @@ class System:
                 yield f"{name}: {value!r}; allowed: 0 or more"
         if not self.demands.compute + self.demands.server > 0:
             yield "compute, server: 0; a step has to take some time"
-        for name in ("hidden", "per_step"):
-            if demands[name] > demands["server"]:
-                yield f"{name}: {demands[name]!r}; allowed: at most server"
+        if self.demands.hidden > 1:
+            yield f"hidden: {self.demands.hidden!r}; allowed: a share, such as 0.5"
+        if self.demands.cools_in == 0:
+            yield "cools_in: 0; allowed: more than 0"
+        if self.demands.per_step > self.demands.server:
+            yield f"per_step: {self.demands.per_step!r}; allowed: at most server"
 
     @property
     def alone(self) -> System:

@@ -18,15 +18,21 @@ def mxnet(workers, demands=LENET_STEP, **values):
 
 seconds = st.floats(1e-4, 1.0)
 demands = st.builds(
-    Demands, compute=seconds, client=seconds, server=seconds, latency=st.floats(0, 0.1),
+    Demands, compute=seconds, client=seconds, server=seconds, cold=st.floats(0, 1),
+    cools_in=st.floats(0.01, 10), latency=st.floats(0, 0.1), hidden=st.floats(0, 1),
     compute_cv=st.floats(0, 1), server_cv=st.floats(0, 1),
     variables=st.lists(st.integers(4, 10_000_000), min_size=1, max_size=6).map(tuple),
 )  # fmt: skip
-systems = st.builds(
-    System, demands, workers=st.integers(1, 6), servers=st.integers(1, 4),
-    strategy=st.sampled_from(["async-ps", "sync-ps"]),
-    placement=st.sampled_from(["hash", "round-robin"]), threads=st.booleans(),
-    slowdown=st.floats(1, 20), slowdown_spread=st.sampled_from([1.0, 1.3, 3.0]),
-    bandwidth=st.none() | st.floats(1e7, 1e10),
-    cores=st.none() | st.floats(0.5, 4),
-)  # fmt: skip
+common = {
+    "workers": st.integers(1, 6), "servers": st.integers(1, 4),
+    "strategy": st.sampled_from(["async-ps", "sync-ps"]),
+    "placement": st.sampled_from(["hash", "round-robin"]),
+    "slowdown": st.floats(1, 20), "slowdown_spread": st.sampled_from([1.0, 1.3, 3.0]),
+    "bandwidth": st.none() | st.floats(1e7, 1e10),
+}  # fmt: skip
+sliced = st.builds(
+    System, demands, **common, threads=st.just(True), share=st.floats(0.05, 1, exclude_max=True)
+)
+systems = sliced | st.builds(
+    System, demands, **common, threads=st.booleans(), cores=st.none() | st.floats(0.5, 4)
+)

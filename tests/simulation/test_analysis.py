@@ -64,9 +64,9 @@ def test_simulation_and_analysis_agree_on_workers_in_step(workers, cv, server, p
 @pytest.mark.parametrize(
     "demands",
     [
-        Demands(0.1, server=0.01, hidden=0.005),
+        Demands(0.1, server=0.01, hidden=0.5),
         Demands(0.001, client=0.02, server=0.01),
-        Demands(0.05, client=0.004, latency=0.001, server=0.02, hidden=0.01, per_step=0.008),
+        Demands(0.05, client=0.004, latency=0.001, server=0.02, hidden=0.5, per_step=0.008),
     ],
 )
 def test_simulation_and_analysis_agree_on_what_follows_an_answer_in_step(demands, workers):
@@ -113,13 +113,21 @@ def test_throughput_keeps_to_the_asymptotic_bounds(system, workers):
 @settings(max_examples=20, deadline=None)
 @given(systems)
 def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
-    demands = replace(system.demands, compute_cv=0)
+    demands = replace(system.demands, hidden=0, compute_cv=0)
     alone = replace(system, demands=demands, workers=1, servers=1, cores=None)
     step = (
         demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
         + 2 * 8 * sum(demands.variables) / (alone.bandwidth or np.inf)
     )  # fmt: skip
     assert analyse(alone).throughput == pytest.approx(1 / step, rel=1e-9)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("compute", [0.001, 0.1])
+def test_a_lone_worker_waits_for_what_is_hidden_when_it_asks_again(compute, servers):
+    demands = Demands(compute, server=0.02, hidden=0.5, variables=(40, 40))
+    system = System(demands, servers=servers)
+    assert analyse(system).throughput == pytest.approx(simulate(system).throughput, rel=1e-3)
 
 
 def test_one_bottleneck_is_reached():

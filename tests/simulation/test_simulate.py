@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_systems import LENET, LENET_STEP, mxnet, systems
 
 from labkit import LabkitError
-from labkit.simulation import Demands, System, nodes, simulate
+from labkit.simulation import Demands, System, nodes, simulate, stations
 from labkit.simulation.nodes import interference
 
 pytestmark = pytest.mark.unit
@@ -32,7 +32,7 @@ def test_no_station_is_busier_than_always_and_shares_are_shares(system):
 @given(systems, st.floats(0.01, 100))
 def test_the_unit_of_time_does_not_matter(system, unit):
     demands = {
-        name: value if name == "variables" or name.endswith("_cv") else value * unit
+        name: value if name in ("variables", "hidden") or name.endswith("_cv") else value * unit
         for name, value in vars(system.demands).items()
     }
     bandwidth = system.bandwidth and system.bandwidth / unit
@@ -40,6 +40,7 @@ def test_the_unit_of_time_does_not_matter(system, unit):
     plain = simulate(system, steps=10)
     with pytest.MonkeyPatch.context() as patch:  # caches are lost in as many units of it
         patch.setattr(nodes, "COLD", unit * nodes.COLD)
+        patch.setattr(stations, "PERIOD", unit * stations.PERIOD)
         longer = simulate(scaled, steps=10)
     assert longer.throughput == pytest.approx(plain.throughput / unit, rel=1e-6)
     assert longer.speedup == pytest.approx(plain.speedup, rel=1e-6)
@@ -49,8 +50,8 @@ def test_the_unit_of_time_does_not_matter(system, unit):
 @given(systems)
 def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
     """On its own node, from one server, whatever the spread."""
-    demands = replace(system.demands, compute_cv=0, server_cv=0)
-    alone = replace(system, demands=demands, workers=1, servers=1, cores=None)
+    demands = replace(system.demands, cold=0, hidden=0, compute_cv=0, server_cv=0)
+    alone = replace(system, demands=demands, workers=1, servers=1, cores=None, share=1)
     step = (
         demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
         + 2 * 8 * sum(demands.variables) / (alone.bandwidth or np.inf)
@@ -144,6 +145,16 @@ def test_three_workers_on_two_cores_do_less_than_two_or_four():
     assert three < min(two, four)
 
 
+def test_a_server_without_threads_uses_no_more_than_one_of_the_cores_that_it_shares():
+    demands = Demands(compute=0.1, server=0.05)
+    in_turn, threads = (
+        simulate(System(demands, workers=6, cores=8, threads=threads)).throughput
+        for threads in (False, True)
+    )
+    assert in_turn == pytest.approx(1 / 0.05, rel=0.01)
+    assert threads > 1.5 * in_turn
+
+
 @pytest.mark.parametrize(("cores", "together"), [(2, 1 + interference(0.12, 1.5)), (None, 1.5)])
 def test_a_server_uses_all_cores_that_it_shares(cores, together):
     """Gradients that come at once are served at once, if each takes longer; else in turn."""
@@ -203,13 +214,13 @@ def test_what_servers_do_once_a_step_is_not_done_for_each_gradient(workers):
 @pytest.mark.parametrize("per_step", [0.0, 0.003, 0.008])
 def test_a_lone_worker_does_not_wait_for_what_is_hidden(strategy, per_step):
     """Whatever of it is done for each gradient, and whatever once a step."""
-    demands = replace(LENET_STEP, hidden=0.006, per_step=per_step, client=0.01, latency=0.001)
+    demands = replace(LENET_STEP, hidden=0.75, per_step=per_step, client=0.01, latency=0.001)
     answer = simulate(System(demands, strategy=strategy), steps=10)
     assert answer.throughput == pytest.approx(1 / (0.12 + 0.01 + 0.001 + 0.008 - 0.006), rel=1e-9)
 
 
 def test_work_after_the_answer_keeps_the_server_but_not_the_worker():
-    hidden = replace(LENET_STEP, hidden=0.006)
+    hidden = replace(LENET_STEP, hidden=0.75)
     assert simulate(System(hidden)).throughput == pytest.approx(1 / 0.122, rel=1e-6)
     assert simulate(System(hidden, workers=40)).throughput == pytest.approx(1 / 0.008, rel=0.01)
 
@@ -256,7 +267,7 @@ def test_threads_change_nothing_for_workers_that_do_not_meet():
 
 def test_a_server_with_threads_hides_nothing_beside_others():
     """Whose gradients come when they like, so that some find others there."""
-    hidden = replace(LENET_STEP, hidden=0.008, compute_cv=0.3)
+    hidden = replace(LENET_STEP, hidden=1, compute_cv=0.3)
     one, eight = (simulate(System(hidden, n, threads=True)).throughput for n in (1, 8))
     assert one == pytest.approx(1 / 0.12, rel=0.01)
     assert 0.8 * 8 * one < eight < 0.97 * 8 * one
@@ -264,7 +275,7 @@ def test_a_server_with_threads_hides_nothing_beside_others():
 
 @pytest.mark.parametrize("threads", [False, True])
 def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
-    demands = Demands(compute=0.5, server=0.01, cooling=0.02)
+    demands = Demands(compute=0.5, server=0.01, cold=0.04, cools_in=2)
     one, often = (
         simulate(System(demands, workers, slowdown=2, threads=threads)).throughput
         for workers in (1, 400)
@@ -272,6 +283,41 @@ def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
     step = (1 + 0.01) / (1 - 0.02)
     assert one == pytest.approx(1 / step, rel=1e-6)
     assert often == pytest.approx(1 / 0.01, rel=0.06)
+
+
+@pytest.mark.parametrize("machine", [{}, {"threads": True}, {"threads": True, "share": 0.16}])
+@pytest.mark.parametrize("cools_in", [0.01, 0.1, 0.6])
+def test_a_server_is_no_colder_than_cold(machine, cools_in):
+    """However long a step takes, and if being cold costs more than the pause was long."""
+    demands = Demands(compute=0.5, server=0.02, cold=0.05, cools_in=cools_in)
+    warm = replace(demands, server=0.07, cold=0)
+    once, as_if = (simulate(System(each, **machine)).throughput for each in (demands, warm))
+    assert once == pytest.approx(as_if, rel=1e-9 if cools_in < 0.5 else 0.03)
+
+
+def test_nothing_cools_down_in_lock_step():
+    cold = System(replace(LENET_STEP, cold=0.5), workers=4, strategy="sync-ps")
+    assert simulate(cold) == simulate(replace(cold, demands=LENET_STEP))
+
+
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
+def test_a_thousand_gradients_for_which_nothing_is_left_to_do_come_at_once(threads, strategy):
+    """Not one from within the other."""
+    demands = Demands(compute=0.1, cold=0.05)
+    system = System(demands, workers=1000, threads=threads, strategy=strategy)
+    assert simulate(system, steps=5).throughput <= 1000 / 0.1 * (1 + 1e-9)
+
+
+def test_a_lone_worker_may_find_its_own_gradient_still_worked_on():
+    """Then something can be hidden all the same: nobody else is in the way."""
+    demands = Demands(compute=0.01, server=0.008, hidden=1, compute_cv=0.5)
+    in_turn, threads = (
+        simulate(System(demands, threads=threads), steps=2000).throughput
+        for threads in (False, True)
+    )
+    assert threads == pytest.approx(1 / 0.01, rel=0.01)
+    assert in_turn < 0.97 * threads
 
 
 @pytest.mark.parametrize(
@@ -419,7 +465,11 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
         ({"beside": True, "workers": 2}, "1 servers with 2 workers"),
         ({"demands": Demands(0.0)}, "a step has to take some time"),
         ({"demands": Demands(-1.0, server=2)}, "compute: -1.0; allowed: 0 or more"),
-        ({"demands": Demands(1.0, hidden=2)}, "hidden: 2; allowed: at most server"),
+        ({"share": 0.5}, "share: 0.5; allowed: only of servers with threads"),
+        ({"share": 0.5, "threads": True, "cores": 2}, "share: 0.5; allowed: only"),
+        ({"beside": True, "threads": True}, "threads: servers beside workers; allowed"),
+        ({"demands": Demands(1.0, hidden=2)}, "hidden: 2; allowed: a share"),
+        ({"demands": Demands(1.0, cools_in=0)}, "cools_in: 0; allowed: more than 0"),
         ({"demands": Demands(1.0, per_step=2)}, "per_step: 2; allowed: at most server"),
         ({"demands": Demands(1.0, variables=())}, "variables: (); allowed"),
     ],
