@@ -236,19 +236,18 @@ def measured(
     left = max(0.0, left - client / share)  # for the servers
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
-    server, cold, cools_in, beside = _server(every, served, framework, variables)
+    server, cooling, beside = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * left))
-    took = (server + cold * min(wall / cools_in, 1.0)) / share
+    took = (server + (cooling[-1][1] if cooling else 0.0)) / share
     slice_of = share if FRAMEWORKS[framework].server_threads else 1.0
     hidden = max(0.0, 1 - of_slices(left, slice_of) / took) if took else 0.0
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
-        cold=cold,
-        cools_in=cools_in,
+        cooling=cooling,
         variables=variables,
         latency=max(0.0, left - in_slices(took * (1 - hidden), slice_of)),
         hidden=hidden,
@@ -297,18 +296,18 @@ def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
 
 def _server(
     every: pd.DataFrame, served: pd.DataFrame, framework: str, variables: tuple[int, ...]
-) -> tuple[float, float, float, tuple[int, ...]]:
+) -> tuple[float, tuple[tuple[float, float], ...], tuple[int, ...]]:
     """Return what an update takes of all servers, and beside how many workers that was measured.
 
-    First the CPU seconds without a pause between updates, then how many more after the longest one
-    that was measured, and that one: a straight line through what asynchronous servers took beside
-    the two largest numbers of workers. Not where more workers hardly shorten the pauses: there the
-    server is busy all the time, or they are too few more to tell, so what it took beside the most
-    is all. The seconds are the busiest server's, over its share.
+    First the CPU seconds without a pause between updates, then how many more after the pauses that
+    were measured beside one asynchronous worker and more: the first is drawn on from the two
+    shortest. A number of workers that hardly shortens the pauses is left out: there the server is
+    busy all the time, or they are too few more to tell. The seconds are the busiest server's, over
+    its share.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
-        return math.nan, 0.0, 1.0, ()
+        return math.nan, (), ()
     if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
         beside = row.servers_per_worker and (served["servers"] == 1).all()
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
@@ -325,15 +324,19 @@ def _server(
         seconds = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
         points[int(workers)] = (1 / _mean(group, "batches_per_second"), seconds)
     if not points:
-        return math.nan, 0.0, 1.0, ()
-    two = sorted(points)[-2:]
-    longest = max(interval for interval, _ in points.values())
-    (longer, more), (interval, server) = points[two[0]], points[two[-1]]
-    if SHORTER * interval > longer:
-        return server, 0.0, longest, (two[-1],)
-    per_second = max(0.0, more - server) / (longer - interval)
-    per_second = min(per_second, server / interval)
-    return max(0.0, server - per_second * interval), per_second * longest, longest, tuple(two)
+        return math.nan, (), ()
+    told: list[int] = []
+    for workers in sorted(points, reverse=True):
+        if not told or points[workers][0] > SHORTER * points[told[-1]][0]:
+            told.append(workers)
+    (pause, server), *longer = (points[workers] for workers in told)
+    if longer:
+        per_second = max(0.0, longer[0][1] - server) / (longer[0][0] - pause)
+        server = max(0.0, server - per_second * pause)
+    cooling = tuple(
+        (points[workers][0], max(0.0, points[workers][1] - server)) for workers in told
+    )
+    return server, cooling if longer else (), tuple(sorted(told))
 
 
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:

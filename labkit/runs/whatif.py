@@ -38,6 +38,10 @@ SLOWEST = "slower workers"
 """What limits those of which no station is busy, but the last are slower than the first."""
 
 
+SELDOM = " A server that one worker seldom asks takes longer: measure 2 and 5 workers, too."
+"""What there is to know where slow servers were looked at beside one worker alone."""
+
+
 @dataclass(frozen=True, repr=False)
 class WhatIf(Forecasts):
     """Forecasts from what a step demands of a worker and of the servers.
@@ -60,11 +64,13 @@ class WhatIf(Forecasts):
         rates, where = self.measured.rates, self.measured.circumstances
         runs = f"{len(rates)} runs" if len(rates) > 1 else "one run"
         machine = f" on {where['host']} ({where['cpu_model']})" if "host" in where else ""
-        beside = " and ".join(map(str, self.measured.served))
-        servers = f"; what servers take, from those with {beside}" * (beside not in ("", "1"))
+        *fewer, most = map(str, self.measured.served or (1,))
+        beside = f"{', '.join(fewer)} and {most}" if fewer else most
+        servers = f"; what servers take, from those with {beside}" * (beside != "1")
         return (
             f"{100 * self.level:g}% intervals, simulated from {runs} of one worker{machine}, "
             f"{sum(rates) / len(rates):.4g} batches/s{servers}."
+            + SELDOM * (beside == "1" and self.asked.get("cpu", 1) < 1)
         )
 
     def worth(self, efficiency: float) -> int:
@@ -104,21 +110,20 @@ class WhatIf(Forecasts):
     def _forecast(self, workers: int) -> Forecast:
         answer = self._simulated(workers)
         speedup = answer.throughput / self._one
-        spread = math.exp(self._margin(workers, answer.throughput))
+        low, high = self._interval(workers, answer.throughput)
         limit = NO_LIMIT if speedup >= NEARLY_LINEAR * workers else answer.bottleneck
         if limit == NO_STATION and self.asked.get("slowdown_spread", 1) > 1:
             limit = SLOWEST
-        return Forecast(
-            workers, answer.throughput, answer.throughput / spread, answer.throughput * spread,
-            speedup, limit,
-        )  # fmt: skip
+        return Forecast(workers, answer.throughput, low, high, speedup, limit)
 
     @cached_property
     def _one(self) -> float:
         return self._simulated(1).throughput
 
-    def _simulated(self, workers: int) -> Answer:
+    def _simulated(self, workers: int, served: float = 1.0) -> Answer:
+        """Return what is simulated if servers take so many times as long as was measured."""
         system = self.measured.system(workers, **self.asked)
+        system = replace(system, demands=system.demands.serving(served))
         return simulate(system, steps=max(UPDATES // workers, LEAST_STEPS))
 
     def _real(self, workers: int, throughput: float) -> float:
@@ -127,16 +132,26 @@ class WhatIf(Forecasts):
         waited = (harmonic_mean(system.slowdowns) - 1) * system.demands.compute
         return max(0.0, 1 - waited * throughput / workers)
 
-    def _margin(self, workers: int, throughput: float) -> float:
-        """Return half the width of the logarithm's interval: of repeats, and of the model."""
+    def _interval(self, workers: int, throughput: float) -> tuple[float, float]:
+        """Return the limits of an interval: of repeats, and of what the model does not know."""
         tail = (1 + self.level) / 2
         normal = stats.norm.ppf(tail)
         logs, n = np.log(self.measured.rates), len(self.measured.rates)
         repeats = normal * ALONE
         if n > 1:
             repeats = stats.t.ppf(tail, n - 1) * logs.std(ddof=1)
-        model = normal * DISCREPANCY * math.log2(workers) * self._real(workers, throughput)
-        return math.hypot(repeats * math.sqrt(1 + 1 / n), model)
+        unknown = normal * DISCREPANCY * math.log2(workers)
+        model = unknown * self._real(workers, throughput)
+        spread = math.exp(math.hypot(repeats * math.sqrt(1 + 1 / n), model))
+        low, high = throughput / spread, throughput * spread
+        if self.measured.system(workers, **self.asked).threads:
+            # A little more for each gradient, and they come in convoys: all at once much slower.
+            slow, fast = (
+                self._simulated(workers, times).throughput
+                for times in (math.exp(unknown), math.exp(-unknown))
+            )
+            low, high = min(low, slow), max(high, fast)
+        return low, high
 
 
 def what_if(
@@ -153,7 +168,8 @@ def what_if(
     level : float
         How often the intervals are to hold the truth: they have the spread of the repeats in
         them, and 3 % per doubling for what the model does not know, of the part of a step that is
-        not a slow node's wait.
+        not a slow node's wait. Where servers have threads, whose convoys a little more or less
+        work may bring about, they have in them what 3 % per doubling of that would do.
     **asked
         Further arguments of `Measured.system`: ``servers``, ``cpu``, ``strategy``, ``slowdown``,
         ``slowdown_spread``, ``bandwidth``, ``cores``.

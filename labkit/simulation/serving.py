@@ -20,9 +20,10 @@ RECEIVING, APPLYING, READING = 0.6, 0.2, 0.05
 that are asked for, which takes its turn in the thread that applies; the rest is sending them. From
 profiles of TensorFlow's server (docs/simulation.md)."""
 
-COLD_START = 1.3
+COLD_START = 1.15
 """How many times as long a server with threads takes for a worker's first gradient, of which it
-has nothing in its caches. Workers that begin one after the other might else never meet."""
+has nothing in its caches. Workers that begin one after the other might else never meet; as it is,
+they do where that keeps the server busy: docs/simulation.md."""
 
 
 class Request(NamedTuple):
@@ -94,8 +95,9 @@ class Serving:
         per_step = demands.per_step if self.in_step else 0.0
         self.work = (work * (demands.server - per_step) * shares[used]).tolist()
         self.last = (per_step * shares[used]).tolist()
-        self.cold = ((0.0 if self.in_step else demands.cold) * shares[used]).tolist()
-        self.cools_in, self.hidden = demands.cools_in, demands.hidden
+        self.shares, self.hidden = shares[used].tolist(), demands.hidden
+        cools = demands.cooling and not self.in_step
+        self.cooling = tuple(zip((0.0, 0.0), *demands.cooling, strict=True)) if cools else ()
         self.seen = [[0] * system.servers for _ in range(system.workers)]
         self.held: list[list[Request]] = [[] for _ in range(system.servers)]
         self.staleness: dict[int, float] = defaultdict(float)
@@ -111,7 +113,8 @@ class Serving:
         number, _ = self.visits[visit]
         server = self.nodes.servers[number]
         work = self.work[worker][step][visit]
-        work += self.cold[visit] * min(server.asked() / self.cools_in, 1.0)
+        if self.cooling:
+            work += float(np.interp(server.asked(), *self.cooling)) * self.shares[visit]
         request = Request(worker, visit, work, self.hidden)
         if self.in_step:
             self._ask(request, 0.5, self._add)

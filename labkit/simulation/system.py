@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,10 @@ class Demands:
     server : float
         Seconds of CPU in which all servers together receive and apply the gradient and answer, if
         others came right before.
-    cold, cools_in : float
-        Seconds of CPU that this takes longer when the last gradient came `cools_in` seconds ago or
-        earlier, and correspondingly less when it came later: servers' caches fill with other
-        things. Not in lock step.
+    cooling : tuple of pairs of float
+        Pauses since the last gradient, in seconds, ever longer, and the seconds of CPU that this
+        takes longer after each: servers' caches fill with other things. In between it grows
+        evenly, from nothing, and beyond the longest no further. Not in lock step.
     variables : tuple of int
         Bytes of each variable, in the order in which the framework places them.
     latency : float
@@ -56,8 +57,7 @@ class Demands:
     compute: float
     client: float = 0.0
     server: float = 0.0
-    cold: float = 0.0
-    cools_in: float = 1.0
+    cooling: tuple[tuple[float, float], ...] = ()
     variables: tuple[int, ...] = (4,)
     latency: float = 0.0
     hidden: float = 0.0
@@ -80,8 +80,14 @@ class Demands:
         """
         if not 0 < cpu <= 1:
             raise LabkitError(f"cpu: {cpu!r}; allowed: a fraction of a core, such as 0.5")
-        slower = ("client", "server", "cold", "per_step")
-        return replace(self, **{name: getattr(self, name) / cpu for name in slower})
+        return replace(self.serving(1 / cpu), client=self.client / cpu)
+
+    def serving(self, times: float) -> Demands:
+        """Return the demands where servers take so many times as long for everything."""
+        cooling = tuple((pause, times * seconds) for pause, seconds in self.cooling)
+        return replace(
+            self, server=times * self.server, cooling=cooling, per_step=times * self.per_step
+        )
 
 
 @dataclass(frozen=True)
@@ -172,14 +178,17 @@ class System:
         if not sizes or min(sizes) <= 0:
             yield f"variables: {sizes!r}; allowed: bytes of each, at least one"
         for name, value in demands.items():
-            if name != "variables" and not 0 <= value < math.inf:
+            if name not in ("variables", "cooling") and not 0 <= value < math.inf:
                 yield f"{name}: {value!r}; allowed: 0 or more"
         if not self.demands.compute + self.demands.server > 0:
             yield "compute, server: 0; a step has to take some time"
         if self.demands.hidden > 1:
             yield f"hidden: {self.demands.hidden!r}; allowed: a share, such as 0.5"
-        if self.demands.cools_in == 0:
-            yield "cools_in: 0; allowed: more than 0"
+        pauses = [0.0, *(pause for pause, _ in self.demands.cooling), math.inf]
+        if any(a >= b for a, b in pairwise(pauses)) or any(
+            not 0 <= seconds < math.inf for _, seconds in self.demands.cooling
+        ):
+            yield f"cooling: {self.demands.cooling!r}; allowed: longer and longer pauses, seconds"
         if self.demands.per_step > self.demands.server:
             yield f"per_step: {self.demands.per_step!r}; allowed: at most server"
 

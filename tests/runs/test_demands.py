@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from labkit import LabkitError
-from labkit.runs.demands import NoDemands, measured
+from labkit.runs.demands import Measured, NoDemands, measured
 from labkit.runs.whatif import what_if
-from labkit.simulation import simulate
+from labkit.simulation import Demands, simulate
 from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.unit
@@ -160,19 +160,18 @@ def _from_five(table, takes):
 
 def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
     demands = _from_five(table, {1: 8.0, 2: 6.0, 5: 5.0}).demands
-    assert demands.cools_in == pytest.approx(0.1)  # the longest interval, of one worker
-    for workers, seconds in ((2, 0.006), (5, 0.005)):
-        took = demands.server + demands.cold / (10.0 * workers) / demands.cools_in
-        assert took == pytest.approx(seconds)
-    slower = demands.on(0.5)
-    assert slower.cold == pytest.approx(2 * demands.cold)
-    assert slower.cools_in == demands.cools_in
+    pauses, more = zip(*demands.cooling, strict=True)
+    assert pauses == pytest.approx((1 / 50, 1 / 20, 1 / 10))
+    assert [demands.server + each for each in more] == pytest.approx([0.005, 0.006, 0.008])
+    assert more[0] / pauses[0] == pytest.approx((more[1] - more[0]) / (pauses[1] - pauses[0]))
+    slower, longer = zip(*demands.on(0.5).cooling, strict=True)
+    assert slower == pauses and longer == pytest.approx([2 * each for each in more])
 
 
 def test_a_server_cools_down_by_no_more_than_it_took(table):
     demands = _from_five(table, {1: 40.0, 2: 20.0, 5: 5.0}).demands
     assert demands.server == pytest.approx(0, abs=1e-12)
-    assert demands.cold / 5 == pytest.approx(0.005)
+    assert demands.cooling[0][1] == pytest.approx(0.005)
 
 
 @settings(max_examples=100, deadline=None,
@@ -186,7 +185,8 @@ def test_whatever_servers_took_one_worker_does_what_it_did(table, takes):
 
 def test_a_server_that_takes_less_beside_fewer_workers_does_not_cool_down(table):
     found = _from_five(table, {1: 4.0, 5: 5.0})
-    assert (found.demands.server, found.demands.cold) == (pytest.approx(0.005), 0)
+    assert found.demands.server == pytest.approx(0.005)
+    assert {more for _, more in found.demands.cooling} == {0}
 
 
 def test_a_server_that_is_busy_has_no_pauses_to_lose(table):
@@ -196,7 +196,21 @@ def test_a_server_that_is_busy_has_no_pauses_to_lose(table):
     rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=rate)
             for n, ms, rate in ((1, 6.0, 10.0), (10, 4.1, 100.0), (25, 4.0, 110.0))]  # fmt: skip
     found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=25)
-    assert found.demands.server == pytest.approx(0.004)
+    assert found.served == (1, 25)
+    assert [found.demands.server + each for _, each in found.demands.cooling] == pytest.approx(
+        [0.004, 0.006]
+    )
+
+
+def test_pauses_too_alike_to_tell_are_left_out_one_by_one(table):
+    """Of one worker not much longer than of two, whose own is as long again as of five."""
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=rate)
+            for n, ms, rate in ((1, 6.0, 12.0), (2, 5.0, 20.0), (5, 4.0, 40.0))]  # fmt: skip
+    every = pd.concat(rows, ignore_index=True)
+    assert measured(every, "tensorflow", "lenet5", 50, known=5).served == (2, 5)
 
 
 @pytest.mark.parametrize("rate", [197.0, 203.0])
@@ -431,6 +445,32 @@ def test_a_slow_nodes_wait_is_certain(table):
         return np.log(forecast.high / forecast.low)
 
     assert width(alone) < width(slow) < width(alone) + 0.1 * (width(real) - width(alone))
+
+
+def test_near_what_a_server_with_threads_can_do_convoys_make_an_interval_wide():
+    """Of 18 workers that just do not come in convoys, and 20 that do; 10 are far from it."""
+
+    def widths(framework):
+        step = Demands(compute=0.0255, server=0.0123)
+        one = Measured(framework, "lstm", step, (0.6, 0.6), 1000, 5, {}, True, (1, 2, 5))
+        found = what_if(one, [10, 18, 20], slowdown=62.5, cpu=0.16, servers=1).forecasts
+        assert all(each.low <= each.throughput <= each.high for each in found)
+        return [each.high / each.low for each in found]
+
+    in_turn, (far, just, convoys) = widths("mxnet"), widths("tensorflow")
+    assert max(*in_turn, far) < 1.1
+    assert min(just, convoys) > 1.3
+
+
+@pytest.mark.parametrize(
+    ("served", "cpu", "said"),
+    [((1,), 1.0, "batches/s."), ((1,), 0.16, "measure 2 and 5 workers, too."),
+     ((1, 5), 0.16, "what servers take, from those with 1 and 5."),
+     ((1, 2, 5), 0.16, "from those with 1, 2 and 5.")],
+)  # fmt: skip
+def test_a_forecast_says_beside_how_many_workers_servers_were_looked_at(table, served, cpu, said):
+    found = replace(measured(table, *WHICH), served=served)
+    assert what_if(found, [2], cpu=cpu).note.endswith(said)
 
 
 def test_how_many_are_worth_it_is_looked_for_between_those_asked_for(table):

@@ -17,9 +17,12 @@ def mxnet(workers, demands=LENET_STEP, **values):
 
 
 seconds = st.floats(1e-4, 1.0)
+pauses = st.lists(st.floats(0.01, 10), max_size=3, unique=True).map(sorted)
+cooling = pauses.flatmap(lambda pauses: st.tuples(*[st.tuples(st.just(p), seconds)
+                                                    for p in pauses]))  # fmt: skip
 demands = st.builds(
-    Demands, compute=seconds, client=seconds, server=seconds, cold=st.floats(0, 1),
-    cools_in=st.floats(0.01, 10), latency=st.floats(0, 0.1), hidden=st.floats(0, 1),
+    Demands, compute=seconds, client=seconds, server=seconds, cooling=cooling,
+    latency=st.floats(0, 0.1), hidden=st.floats(0, 1),
     compute_cv=st.floats(0, 1), server_cv=st.floats(0, 1),
     variables=st.lists(st.integers(4, 10_000_000), min_size=1, max_size=6).map(tuple),
 )  # fmt: skip

@@ -31,10 +31,12 @@ def test_no_station_is_busier_than_always_and_shares_are_shares(system):
 @settings(max_examples=20, deadline=None)
 @given(systems, st.floats(0.01, 100))
 def test_the_unit_of_time_does_not_matter(system, unit):
+    same = ("variables", "cooling", "hidden", "compute_cv", "server_cv")
     demands = {
-        name: value if name in ("variables", "hidden") or name.endswith("_cv") else value * unit
+        name: value if name in same else value * unit
         for name, value in vars(system.demands).items()
     }
+    demands["cooling"] = tuple((unit * a, unit * b) for a, b in system.demands.cooling)
     bandwidth = system.bandwidth and system.bandwidth / unit
     scaled = replace(system, demands=Demands(**demands), bandwidth=bandwidth)
     plain = simulate(system, steps=10)
@@ -50,7 +52,7 @@ def test_the_unit_of_time_does_not_matter(system, unit):
 @given(systems)
 def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
     """On its own node, from one server, whatever the spread."""
-    demands = replace(system.demands, cold=0, hidden=0, compute_cv=0, server_cv=0)
+    demands = replace(system.demands, cooling=(), hidden=0, compute_cv=0, server_cv=0)
     alone = replace(system, demands=demands, workers=1, servers=1, cores=None, share=1)
     step = (
         demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
@@ -247,13 +249,16 @@ def test_gradients_that_come_together_leave_a_server_with_threads_together():
 
 
 def test_workers_for_all_of_whom_there_is_just_time_come_to_meet():
-    """Their first gradients take longer, so that they do not stay apart; ten stay."""
+    """Their first gradients take longer, so that they do not stay apart.
+
+    They do where these keep the server busy, as measured: not if it works 84 % of the time.
+    """
     demands = Demands(compute=0.152, server=0.077)
-    ten, twenty = (
+    ten, seventeen, twenty = (
         simulate(System(demands, workers, slowdown=10, threads=True)).throughput * 1.597 / workers
-        for workers in (10, 20)
+        for workers in (10, 17, 20)
     )
-    assert ten == pytest.approx(1, rel=1e-3)
+    assert (ten, seventeen) == pytest.approx((1, 1), rel=1e-3)
     assert twenty < 0.9
 
 
@@ -275,7 +280,7 @@ def test_a_server_with_threads_hides_nothing_beside_others():
 
 @pytest.mark.parametrize("threads", [False, True])
 def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
-    demands = Demands(compute=0.5, server=0.01, cold=0.04, cools_in=2)
+    demands = Demands(compute=0.5, server=0.01, cooling=((2, 0.04),))
     one, often = (
         simulate(System(demands, workers, slowdown=2, threads=threads)).throughput
         for workers in (1, 400)
@@ -286,17 +291,30 @@ def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
 
 
 @pytest.mark.parametrize("machine", [{}, {"threads": True}, {"threads": True, "share": 0.16}])
-@pytest.mark.parametrize("cools_in", [0.01, 0.1, 0.6])
-def test_a_server_is_no_colder_than_cold(machine, cools_in):
+@pytest.mark.parametrize("cooling", [((0.01, 0.05),), ((0.2, 0.01), (0.4, 0.05)), ((0.6, 0.06),)])
+def test_a_server_is_no_colder_than_after_its_longest_pause(machine, cooling):
     """However long a step takes, and if being cold costs more than the pause was long."""
-    demands = Demands(compute=0.5, server=0.02, cold=0.05, cools_in=cools_in)
-    warm = replace(demands, server=0.07, cold=0)
+    demands = Demands(compute=0.5, server=0.02, cooling=cooling)
+    warm = replace(demands, server=0.07, cooling=())
     once, as_if = (simulate(System(each, **machine)).throughput for each in (demands, warm))
-    assert once == pytest.approx(as_if, rel=1e-9 if cools_in < 0.5 else 0.03)
+    assert once == pytest.approx(as_if, rel=1e-9 if cooling[-1][0] < 0.5 else 0.03)
+
+
+def test_between_pauses_a_server_cools_down_evenly():
+    demands = Demands(compute=0.5, server=0.02, cooling=((0.25, 0.01), (0.75, 0.05)))
+    answer = simulate(System(demands))
+    step = (0.5 + 0.02 + 0.01 - 0.25 * 0.08) / (1 - 0.08)
+    assert answer.throughput == pytest.approx(1 / step, rel=1e-6)
+
+
+def test_servers_that_share_a_gradient_share_what_it_costs_to_be_cold():
+    demands = Demands(compute=0.5, server=0.02, cooling=((0.1, 0.03),), variables=(40, 40))
+    answer = simulate(System(demands, servers=2))
+    assert answer.throughput == pytest.approx(1 / (0.5 + 0.05 / 2), rel=1e-6)
 
 
 def test_nothing_cools_down_in_lock_step():
-    cold = System(replace(LENET_STEP, cold=0.5), workers=4, strategy="sync-ps")
+    cold = System(replace(LENET_STEP, cooling=((1.0, 0.5),)), workers=4, strategy="sync-ps")
     assert simulate(cold) == simulate(replace(cold, demands=LENET_STEP))
 
 
@@ -304,7 +322,7 @@ def test_nothing_cools_down_in_lock_step():
 @pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
 def test_a_thousand_gradients_for_which_nothing_is_left_to_do_come_at_once(threads, strategy):
     """Not one from within the other."""
-    demands = Demands(compute=0.1, cold=0.05)
+    demands = Demands(compute=0.1, cooling=((1.0, 0.05),))
     system = System(demands, workers=1000, threads=threads, strategy=strategy)
     assert simulate(system, steps=5).throughput <= 1000 / 0.1 * (1 + 1e-9)
 
@@ -469,7 +487,9 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
         ({"share": 0.5, "threads": True, "cores": 2}, "share: 0.5; allowed: only"),
         ({"beside": True, "threads": True}, "threads: servers beside workers; allowed"),
         ({"demands": Demands(1.0, hidden=2)}, "hidden: 2; allowed: a share"),
-        ({"demands": Demands(1.0, cools_in=0)}, "cools_in: 0; allowed: more than 0"),
+        ({"demands": Demands(1.0, cooling=((0, 1),))}, "cooling: ((0, 1),); allowed"),
+        ({"demands": Demands(1.0, cooling=((2, 1), (1, 1)))}, "allowed: longer and longer"),
+        ({"demands": Demands(1.0, cooling=((1, -1),))}, "cooling: ((1, -1),); allowed"),
         ({"demands": Demands(1.0, per_step=2)}, "per_step: 2; allowed: at most server"),
         ({"demands": Demands(1.0, variables=())}, "variables: (); allowed"),
     ],
