@@ -236,7 +236,7 @@ def test_threads_are_no_more_of_a_server_than_there_is():
 def test_gradients_that_come_together_leave_a_server_with_threads_together():
     """Then it stands idle until they are back, although it is what keeps workers waiting.
 
-    Measured: 9.4 batches/s, where one worker after the other would get 13 (TensorFlow, an LSTM at
+    Measured: 9.2 batches/s, where one worker after the other would get 13 (TensorFlow, an LSTM at
     batch 5, 25 slow nodes with 0.16 of a core).
     """
     demands = Demands(compute=0.152, server=0.077)
