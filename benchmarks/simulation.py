@@ -6,10 +6,11 @@ From the runs with one worker alone, the throughput of each trial with more is s
 cores that other programs left to that trial. The measurements are the published run's tables and
 what is kept of up to 16 workers on two cores, or the runs in a directory. They are held to a
 median error of at most 5 % with two workers, as far as there are any, and with slow nodes. Those
-that were measured after the simulation was finished are held to more: with two workers to at most 12 %
-in the worst case, too, and with 3 to 16 nine in ten to at most 10 %. And 50 workers' 200 steps to
-2 s. The rest is stated, misses included. Where workers reported every step, as slow ones do, the
-staleness of their gradients is compared, too. The quick form is the whole, its seconds not judged.
+that were measured after the simulation was finished are held to more: with two workers to at most
+12 % in the worst case, too, and with 3 to 16 nine in ten to at most 10 %. And 50 workers' 200
+steps to 2 s. The rest is stated, misses included. Where workers reported every step, as slow ones
+do, the staleness of their gradients is compared, too. The quick form is the whole, its seconds not
+judged.
 """
 
 import statistics
