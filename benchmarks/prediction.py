@@ -13,6 +13,9 @@ a step demands, they are held to a median error of at most 5 % and a worst one o
 97 % of the points have to lie inside their 90 % intervals: always would be too wide. From the
 points they are held to the same errors where throughput does not bend: no few points show a bend
 that comes later. Where it bends, the simulated ones have to be the best on the median.
+
+What is kept of up to 16 workers on as many cores, of unequal speed, is predicted from their first
+points, too, and only stated.
 """
 
 import csv
@@ -25,6 +28,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from support.script import options, parse, print_machine
 
 from labkit.prediction import predict
@@ -32,6 +36,7 @@ from labkit.prediction.baselines import BASELINES
 from labkit.runs import tables as results
 from labkit.runs.demands import measured
 from labkit.runs.whatif import what_if
+from labkit.settings import REFERENCE
 
 HELD_OUT = 5
 """Workers up to which a prediction for slow nodes knows the rates."""
@@ -69,6 +74,16 @@ def slow_nodes():
     return {
         setting: table for setting, table in tables.items() if 1 in table and max(table) > HELD_OUT
     }
+
+
+def sixteen_cores():
+    """Return each setting that was measured on sixteen cores, with its throughput by workers."""
+    trials = pd.read_csv(REFERENCE / "sixteen-cores" / "trials.csv")
+    tables = defaultdict(dict)
+    setting = ["framework", "model", "batch_size", "strategy", "workers"]
+    for (*name, workers), rate in trials.groupby(setting)["batches_per_second"].mean().items():
+        tables[tuple(name)][int(workers)] = rate
+    return tables
 
 
 def bent(tables):
@@ -188,6 +203,12 @@ def of_slow_nodes():
     return bad or ours["simulated"] > min(others.values())
 
 
+def of_sixteen_cores():
+    """Print how far real workers are from what their first points predict."""
+    print(f"sixteen cores, from the points, from at most {HELD_OUT} workers, ", end="")
+    shown(*errors_of(sixteen_cores(), None))
+
+
 def time_command():
     """Print how long a prediction takes on the command line."""
     with tempfile.TemporaryDirectory() as directory:
@@ -207,6 +228,7 @@ def main():
     print_machine()
     bad = [of_others(first) for first in ([3] if args.quick else args.first)]
     bad.append(of_slow_nodes())
+    of_sixteen_cores()
     time_command()
     return any(bad)
 

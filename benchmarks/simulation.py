@@ -9,8 +9,8 @@ median error of at most 5 % with two workers, as far as there are any, and with 
 that were measured after the simulation was finished are held to more: with two workers to at most
 12 % in the worst case, too, and with 3 to 16 nine in ten to at most 10 %. And 50 workers' 200
 steps to 2 s. The rest is stated, misses included. Where workers reported every step, as slow ones
-do, the staleness of their gradients is compared, too. The quick form is the whole, its seconds not
-judged.
+do, the staleness of their gradients is compared, too. So is what is kept of up to 16 workers on as
+many cores, of unequal speed. The quick form is the whole, its seconds not judged.
 """
 
 import statistics
@@ -29,6 +29,9 @@ from labkit.simulation import simulate
 
 REAL_CORES = REFERENCE / "real-cores"
 """Where settings are kept that were measured on two cores, with one worker, two, and more."""
+
+SIXTEEN = "sixteen cores"
+"""What was measured there: its single workers differ by a quarter, so it is only stated."""
 
 HELD_OUT, SEVERAL = "fourth", "fifth"
 """Which of them were measured after the last change to what they test: two workers, and 3 to 16 of
@@ -51,7 +54,9 @@ def sets_of(directory):
         )
         for name in ("first", "second", "third", HELD_OUT, SEVERAL)
     }  # fmt: skip
-    return {"the published run": (published("trials"), published("steps"))} | kept
+    more = modernise(pd.read_csv(REFERENCE / "sixteen-cores" / "trials.csv"))
+    run = published("trials"), published("steps")
+    return {"the published run": run} | kept | {SIXTEEN: (more, NO_STEPS)}
 
 
 def _title(name):
@@ -153,7 +158,7 @@ def main():
                 f"{statistics.median(found):.1%}, worst {max(found):.1%}"
             )
         medians = [statistics.median(errors.get(kind, [0])) for kind in ("2 workers", SLOW)]
-        missed |= max(medians) > 0.05
+        missed |= max(medians) > 0.05 and name != SIXTEEN
         if name == _title(HELD_OUT):
             missed |= max(errors["2 workers"]) > 0.12
         if name == _title(SEVERAL):

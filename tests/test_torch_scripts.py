@@ -8,6 +8,7 @@ import pytest
 from processes import cannot
 
 from labkit import ScriptTrial, measure
+from labkit.settings import REFERENCE
 
 PYTHON = "/usr/bin/python3"
 """Of Debian: an interpreter other than labkit's, with a numpy of its own and nothing of labkit."""
@@ -28,10 +29,10 @@ def run(tmp_path, monkeypatch, store):
     """Return a function that runs a script, and returns what came of it and what it printed."""
     monkeypatch.chdir(tmp_path)
 
-    def run(text, workers, steps):
+    def run(text, workers, arguments):
         (tmp_path / "train.py").write_text(text)
         trial = ScriptTrial(framework="torch", script="train.py", python=PYTHON, workers=workers,
-                            arguments=str(steps))  # fmt: skip
+                            arguments=str(arguments))  # fmt: skip
         results = measure([trial], store=store, quiet=True)
         directory = store.find(trial).directory
         return results, [(directory / f"worker-{i}.log").read_text() for i in range(workers)]
@@ -71,3 +72,12 @@ def test_a_script_of_pytorchs_with_three_calls(workers, run):
     assert last.steps.tolist() == [60] * workers and last.samples.tolist() == [60 * 32] * workers
     assert last.loss.between(0, 5).all()
     assert len(weights_in(logs)) == 1
+
+
+def test_the_script_of_what_was_measured_on_sixteen_cores(run):
+    script = REFERENCE / "sixteen-cores" / "allreduce.py"
+    results, _ = run(script.read_text(), 2, "8 20")
+    (row,) = results.table.itertuples()
+    assert row.status == "finished" and not row.reported
+    last = results.steps.groupby("worker").last()
+    assert last.steps.tolist() == [20, 20] and last.samples.tolist() == [160, 160]
