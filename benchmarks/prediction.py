@@ -77,13 +77,11 @@ def slow_nodes():
 
 
 def sixteen_cores():
-    """Return each setting that was measured on sixteen cores, with its throughput by workers."""
+    """Return each setting that was measured on sixteen cores, with its runs."""
     trials = pd.read_csv(REFERENCE / "sixteen-cores" / "trials.csv")
-    tables = defaultdict(dict)
-    setting = ["framework", "model", "batch_size", "strategy", "workers"]
-    for (*name, workers), rate in trials.groupby(setting)["batches_per_second"].mean().items():
-        tables[tuple(name)][int(workers)] = rate
-    return tables
+    runs = trials.rename(columns={"batches_per_second": "throughput"})
+    setting = ["framework", "model", "batch_size", "strategy"]
+    return {name: rows[["workers", "throughput"]] for name, rows in runs.groupby(setting)}
 
 
 def bent(tables):
@@ -128,10 +126,11 @@ def miss_of(forecast, table, name):
     ]
 
 
-def errors_of(tables, first):
+def errors_of(tables, first, runs=None):
     """Return relative errors by who predicts, and a line for each miss, out of so many points.
 
-    Without a number of first points, those with at most `HELD_OUT` workers are the first.
+    Without a number of first points, those with at most `HELD_OUT` workers are the first. Where
+    the runs of a table are given, labkit knows their repeats.
     """
     errors, misses, points = defaultdict(list), [], 0
     for name, table in tables.items():
@@ -142,7 +141,10 @@ def errors_of(tables, first):
             continue
         arrays = [np.array(a, float) for a in (known, [table[n] for n in known], rest)]
         others = {law: fit(*arrays) for law, fit in BASELINES.items()}
-        found = predict({n: table[n] for n in known}, workers=rest)
+        measured_ones = {n: table[n] for n in known}
+        if runs:
+            measured_ones = runs[name][runs[name]["workers"].isin(known)]
+        found = predict(measured_ones, workers=rest)
         for i, forecast in enumerate(found.forecasts):
             points += 1
             errors["labkit"].append(error_of(forecast, table))
@@ -206,7 +208,11 @@ def of_slow_nodes():
 def of_sixteen_cores():
     """Print how far real workers are from what their first points predict."""
     print(f"sixteen cores, from the points, from at most {HELD_OUT} workers, ", end="")
-    shown(*errors_of(sixteen_cores(), None))
+    runs = sixteen_cores()
+    tables = {
+        name: rows.groupby("workers")["throughput"].mean().to_dict() for name, rows in runs.items()
+    }
+    shown(*errors_of(tables, None, runs))
 
 
 def time_command():

@@ -12,7 +12,7 @@ import numpy as np
 from labkit.prediction.families import Array, Family
 
 NOISE = np.array([0.005, 0.01, 0.02, 0.04, 0.08])
-"""Relative errors that a measured throughput may have."""
+"""Relative errors that a measured throughput may have, beside what repeats show of them."""
 
 DISCREPANCY = 0.03
 """How far, relatively, the truth may leave all families, per doubling beyond the points."""
@@ -73,7 +73,11 @@ def _normal() -> Array:
 
 
 def condition(
-    families: Sequence[Family], workers: Array, throughput: Array, targets: Array
+    families: Sequence[Family],
+    workers: Array,
+    throughput: Array,
+    targets: Array,
+    variance: Array | None = None,
 ) -> Mixture:
     """Weigh all curves of all families by the measured points.
 
@@ -87,21 +91,26 @@ def condition(
         The measured points.
     targets : ndarray, shape (m,)
         For which numbers of workers the throughput is asked.
+    variance : ndarray, shape (n,), optional
+        Of the points' logarithms, as far as it is known from repeats.
 
     Returns
     -------
     Mixture
     """
-    weights, scales, noise = [], [], []
+    weights, scales = [], []
+    known = np.zeros(len(workers)) if variance is None else variance
+    # Per level of noise, shape (levels, n).
+    precise = 1 / (NOISE[:, None] ** 2 + known)
+    total = precise.sum(axis=1)
     for family in families:
         residuals = np.log(throughput) - family.log_curves(workers, family.grid())
-        scale = residuals.mean(axis=1)
-        squares = ((residuals - scale[:, None]) ** 2).sum(axis=1)
-        # Per level of noise; the scale takes one degree of freedom.
-        log = -squares[:, None] / (2 * NOISE**2) - (len(workers) - 1) * np.log(NOISE)
+        scale = residuals @ precise.T / total
+        squares = residuals**2 @ precise.T - scale**2 * total
+        # The scale takes one degree of freedom.
+        log = (np.log(precise).sum(axis=1) - np.log(total) - squares) / 2
         weights.append(log.ravel() - np.log(log.size))
-        scales.append(np.repeat(scale, len(NOISE)))
-        noise.append(np.tile(NOISE, len(scale)))
+        scales.append(scale.ravel())
     probability = np.exp(np.concatenate(weights) - max(map(np.max, weights)))
     probability /= probability.sum()
     first = np.cumsum([0, *map(len, weights)])
@@ -114,7 +123,7 @@ def condition(
         shapes = family.grid()[:, own // len(NOISE)]
         centres.append(scale[own, None] + family.log_curves(targets, shapes))
     beyond = np.log2(np.maximum(1, np.maximum(targets / workers.max(), workers.min() / targets)))
-    own_noise = np.concatenate(noise)[chosen, None] * np.sqrt(1 + 1 / len(workers))
+    own_noise = np.sqrt(NOISE**2 + 1 / total)[chosen % len(NOISE), None]
     return Mixture(
         np.concatenate(centres), np.hypot(own_noise, DISCREPANCY * beyond),
         np.add.reduceat(probability, first[:-1]),

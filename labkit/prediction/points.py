@@ -21,12 +21,16 @@ class Points:
     ----------
     workers, throughput : ndarray, shape (n,)
         By rising number of workers, each once; of repeats the geometric mean.
+    variance : ndarray, shape (n,)
+        Of the logarithm of each such mean, from how repeats scatter, which is taken to be alike
+        for all numbers of workers; 0 where nothing was repeated.
     notes : tuple of str
         How their source was understood, where there is a choice.
     """
 
     workers: Array
     throughput: Array
+    variance: Array
     notes: tuple[str, ...] = ()
 
 
@@ -73,5 +77,9 @@ def read(source: Any) -> Points:
     if problems:
         raise LabkitError(f"{named}: {'; '.join(problems)}")
     workers = sorted(repeats)
-    means = [np.exp(np.log(repeats[n]).mean()) for n in workers]
-    return Points(np.array(workers, float), np.array(means, float), notes)
+    logs = [np.log(repeats[n]) for n in workers]
+    counts = np.array([len(values) for values in logs])
+    squares = sum(((values - values.mean()) ** 2).sum() for values in logs)
+    scatter = squares / max(1, (counts - 1).sum())
+    means = np.exp([values.mean() for values in logs])
+    return Points(np.array(workers, float), means, scatter / counts, notes)

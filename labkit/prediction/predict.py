@@ -72,7 +72,7 @@ def predict(
     points : path of a csv file, mapping or DataFrame
         Number of workers and throughput, in any unit: columns ``workers`` and ``throughput``, or
         one as key and the other as value. At least two numbers; of repeats the geometric mean
-        counts.
+        counts, and the less, the more they scatter.
     until : int, optional
         Predict all numbers of workers up to this one; by default four times the most measured.
     workers : iterable of int, optional
@@ -114,7 +114,7 @@ def predict(
         raise LabkitError(f"workers: {asked}; allowed: whole numbers from 1 on")
     wanted = np.array(asked, float)
     targets = np.concatenate([[1.0], wanted])
-    mixture = condition(FAMILIES, known.workers, known.throughput, targets)
+    mixture = condition(FAMILIES, known.workers, known.throughput, targets, known.variance)
     low, (one, *middle), high = mixture.quantiles([(1 - level) / 2, 0.5, (1 + level) / 2])
     reasons = {family.limit: float(w) for family, w in zip(FAMILIES, mixture.weights, strict=True)}
     likely = max(reasons, key=reasons.__getitem__)

@@ -21,6 +21,7 @@ from labkit.prediction import predict
 from labkit.prediction.baselines import BASELINES
 from labkit.prediction.families import FAMILIES
 from labkit.prediction.mixture import condition
+from labkit.prediction.points import read
 
 pytestmark = pytest.mark.unit
 
@@ -109,6 +110,54 @@ def test_what_bends_is_less_open_than_what_does_not():
     assert straight.forecasts[-1].limit == "none in sight"
     assert bent.forecasts[-1].throughput == pytest.approx(21, rel=0.05)
     assert straight.forecasts[-1].low < 79 < straight.forecasts[-1].high
+
+
+def runs(*repeats):
+    return pd.DataFrame(
+        [(n, x) for n, rates in repeats for x in rates], columns=["workers", "throughput"]
+    )
+
+
+def test_repeats_that_are_alike_count_as_one():
+    once = {1: 10.0, 2: 19.0, 4: 34.0}
+    alike = runs(*((n, [x] * 3) for n, x in once.items()))
+    for three, one in zip(*(predict(p, 16).forecasts for p in (alike, once)), strict=True):
+        assert astuple(three)[:-1] == pytest.approx(astuple(one)[:-1])
+
+
+def width(points):
+    low, high = (of(predict(points, workers=[8]), name) for name in ("low", "high"))
+    return float(np.log(high / low)[0])
+
+
+def test_the_more_repeats_scatter_the_less_sure():
+    def scattered(by):
+        return runs(*((n, [n * 10 / by, n * 10 * by]) for n in (1, 2, 4)))
+
+    widths = [width(scattered(by)) for by in (1, 1.05, 1.1, 1.3)]
+    assert widths == sorted(widths) and widths[-1] > 1.5 * widths[0]
+
+
+def test_scatter_counts_for_numbers_of_workers_that_were_not_repeated():
+    once = {1: 10.0, 2: 20.0, 4: 40.0}
+    assert width(runs((1, [8, 12.5]), (2, [20]), (4, [40]))) > 1.2 * width(once)
+
+
+def test_more_repeats_make_it_surer():
+    few, many = (
+        runs(*((n, [n * 8, n * 12.5] * times) for n in (1, 2, 4))) for times in (1, 8)
+    )
+    assert width(many) < width(few)
+
+
+def test_a_number_of_workers_with_more_repeats_counts_for_more():
+    """Two workers do more than twice what one does, by no curve: what one does is in between."""
+
+    def one(first, second):
+        points = runs((1, [8, 12.5] * first), (2, [20, 31.25] * second))
+        return of(predict(points, workers=[1]), "throughput")[0]
+
+    assert 10 < one(8, 1) < one(1, 1) < one(1, 8) < 12.5
 
 
 def test_worth():
@@ -240,7 +289,7 @@ def test_workers_that_cannot_be_are_refused(workers):
 
 def test_repeats_count_as_their_geometric_mean(mine):
     path = mine("workers;repeat;throughput\n1;1;8\n2;1;20,5\n1;2;12,5\n")
-    assert predict(path, 4) == predict({1: 10, 2: 20.5}, 4)
+    np.testing.assert_allclose(read(path).throughput, [10, 20.5])
 
 
 @pytest.mark.parametrize(
