@@ -63,6 +63,12 @@ def test_a_share_of_a_core_is_of_pods_only(store):
         measure([slow], store=store)
 
 
+def test_a_bandwidth_is_of_pods_only(store):
+    limited = Trial(**SMALL | {"framework": "mxnet", "bandwidth": 1e9})
+    with pytest.raises(TrialError, match=r"bandwidth: 1e\+09: only of pods: --launcher kube"):
+        measure([limited], store=store)
+
+
 def test_stragglers(store):
     """Each of three workers is as slow as its place, and the last takes twice as long."""
     trial = Trial(

@@ -7,6 +7,7 @@ from typing import get_args
 
 import click
 
+from labkit.cli.bandwidth import Bandwidth
 from labkit.cli.completion import profiles, values_of_field
 from labkit.launchers.limits import DEADLINE
 from labkit.trials import Trial, choices
@@ -26,13 +27,14 @@ def _trial_options(command: Callable[..., None], multiple: bool = False) -> Call
     for name, field in reversed(Trial.model_fields.items()):
         allowed = choices(name)
         kinds = [k for k in (*get_args(field.annotation), field.annotation) if k in (int, float)]
+        bits = name == "bandwidth"
         text = field.description[0].upper() + field.description[1:]
         if not (field.is_required() or field.default is None):
             text += f"  [default: {field.default}]"
         command = click.option(
             f"--{name.replace('_', '-')}",
-            type=kinds[0] if kinds else str,
-            metavar=_metavar(allowed, kinds, multiple),
+            type=Bandwidth() if bits else kinds[0] if kinds else str,
+            metavar=f"1Gbit{'...' * multiple}" if bits else _metavar(allowed, kinds, multiple),
             multiple=multiple,
             help=text,
             shell_complete=values_of_field(name),

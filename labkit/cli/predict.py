@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from labkit.cli.bandwidth import Bandwidth
 from labkit.cli.formats import format_option, of_rows
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
@@ -26,28 +26,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("workers", "throughput", "low", "high", "limit")
 
-UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
-"""Before ``bit``, in bits per second."""
-
 MOST = 64
 """Workers up to which is predicted from one, if not told otherwise."""
 
 SYSTEM = ("strategy", "servers", "slowdown", "slowdown_spread", "cpu", "bandwidth", "cores")
 """Options that say what is simulated, as arguments of `Measured.system`."""
-
-
-def _bandwidth(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Return bits per second from ``1Gbit``, ``200Mbit`` or a plain number of bits."""
-    if text is None:
-        return None
-    number, unit = r"([\d.]+(?:e\d+)?)\s*", r"(?:bit(?:/s|ps)?|b/s|bps)?"
-    found = None if "B" in text else re.fullmatch(rf"{number}([kmg]?){unit}", text.lower())
-    try:
-        return float(found[1]) * UNITS[found[2]]
-    except (TypeError, ValueError):
-        raise LabkitError(
-            f"bandwidth: {text!r}; allowed: a number with kbit, Mbit or Gbit, such as 1Gbit"
-        ) from None
 
 
 def _values(field: str) -> Complete:
@@ -131,7 +114,7 @@ examples:
     "server included?",
 )  # fmt: skip
 @click.option(
-    "--bandwidth", callback=_bandwidth, metavar="1Gbit",
+    "--bandwidth", type=Bandwidth(), metavar="1Gbit",
     help="What if each node's network had this bandwidth?",
 )  # fmt: skip
 @click.option("--cores", type=int, help="What if all shared this many cores?")
@@ -244,7 +227,8 @@ def _simulated(
         raise LabkitError(f"node: {node!r}{nearest(node, NODES)}; allowed: {', '.join(NODES)}")
     said = {name: options[name] for name in SYSTEM if options[name] is not None}
     asked = NODES[node] | said
-    same = {name: asked[name] for name in ("strategy", "slowdown", "cpu") if name in asked}
+    alike = ("strategy", "slowdown", "cpu", "bandwidth")
+    same = {name: asked[name] for name in alike if name in asked}
     same |= {"optimizer": options["optimizer"], "known": math.inf}
     model = Path(options["model"]).name  # as tables have it
     try:

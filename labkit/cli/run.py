@@ -45,6 +45,9 @@ examples:
       --eval-samples 0
   labkit run --framework mxnet --model lenet5 --workers 10 --batch-size 512 \\
       --learning-rate 0.1 --epochs 1 --launcher kubernetes
+  labkit run --framework tensorflow --model lenet5 --workers 1 2 4 \\
+      --batch-size 128 --learning-rate 0.025 --steps 200 \\
+      --bandwidth 200Mbit --launcher kubernetes
   labkit run --script train.py --framework mxnet --workers 1 2 -- \\
       --batch-size 128
   labkit run --script train.py --framework tensorflow --workers 2 \\
@@ -238,6 +241,11 @@ def summary(row: Any, evals: Any) -> str:
         lines.append(
             f"           each pod has {row.cpu:g} of a core, and waited for it up to "
             f"{row.throttled_share:.0%} of the time"
+        )
+    if row.bandwidth and math.isfinite(row.bandwidth):
+        lines.append(
+            f"network    each node passes {row.bandwidth / 1e6:g} Mbit/s; the busiest used "
+            f"{row.busiest_mbit_per_s:.3g}"
         )
     if not row.reported:
         lines += [

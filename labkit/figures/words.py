@@ -16,6 +16,7 @@ NODES: dict[str, tuple[Callable[[float], str], str]] = {
     "slowdown": ("slow nodes (computing takes {:g} times as long)".format, "nodes of today"),
     "slowdown_spread": ("the last {:g} times as slow as the first".format, "all alike"),
     "cpu": ("{:g} of a core each".format, "whole cores"),
+    "bandwidth": (lambda bits: f"{bits / 1e6:g} Mbit/s each", "the network as it is"),
 }
 """Columns that say how slow nodes are: what a value is in words, and none."""
 

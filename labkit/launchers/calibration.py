@@ -161,7 +161,7 @@ def alone_of(trial: Trial) -> Trial:
     steps = max(FEWEST, TARGETS // (trial.batch_size * trial.network.time_steps))
     return trial.replace(
         strategy="single", workers=1, servers=0, slowdown=1.0, slowdown_spread=None,
-        cpu=None, epochs=None, eval_samples=0,
+        cpu=None, bandwidth=None, epochs=None, eval_samples=0,
         steps=max(2, min(steps, trial.steps_per_epoch)), seed=1,
         learning_rate=1e-3, optimizer="sgd", initializer="default", loss_over_time="default",
     )  # fmt: skip

@@ -32,6 +32,10 @@ ROUNDED = 1.01
 
 NETWORK = Path("/proc/net/dev")
 
+APART = ("lo", "labkit-in")
+"""Devices that pass what the pod's own processes send each other, or what another one passes, too:
+the second one limits what reaches the pod (templates/trial.yaml.j2)."""
+
 WAITING = {"scheduler", "server"}
 """Roles that may wait until the workers have finished."""
 
@@ -282,7 +286,7 @@ def traffic() -> Tuple[int, int]:
     with contextlib.suppress(OSError):
         for line in NETWORK.read_text().splitlines()[2:]:
             name, _, numbers = line.partition(":")
-            if name.strip() != "lo":  # what its own processes send each other
+            if name.strip() not in APART:
                 fields = numbers.split()
                 received += int(fields[0])
                 sent += int(fields[8])

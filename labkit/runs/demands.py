@@ -15,6 +15,7 @@ from labkit.simulation import Demands, System
 from labkit.simulation.stations import in_slices, of_slices
 from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
 from labkit.trials.models import MODELS
+from labkit.trials.nodes import NODE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,13 +129,15 @@ def measured(
     optimizer: str = "sgd",
     cpu: float = 1.0,
     known: float = 1,
+    bandwidth: float | None = None,
 ) -> Measured:
     """Return what the runs with one worker of a table say of a step.
 
     Only runs with parameter servers that kept nobody waiting for a core are taken, on one machine,
     with one code and the same versions, as many servers and the same clipping: where there are
     several of these, the last ones. Those of the strategy and on the nodes that are asked for come
-    first, then those of the other strategy, on nodes with whole cores, and without a slowdown.
+    first, then those of the other strategy, on nodes without a limit of the network, with whole
+    cores, and without a slowdown.
 
     A worker's CPU time is that of computing and of its part in pushing and pulling; the
     calibration of a slow node or a ``single`` run of the same tells the two apart, without them
@@ -158,6 +161,8 @@ def measured(
         The fraction of a core that a node had.
     known : float
         The most workers of the runs that may say what asynchronous servers take.
+    bandwidth : float or None
+        Bits per second of a node's network, if it was limited.
 
     Returns
     -------
@@ -193,15 +198,20 @@ def measured(
         )
     if "optimizer" in rows:  # servers have more to do for some than for others
         rows = rows[rows["optimizer"] == optimizer]
-    for name in ("threads", "slowdown", "cpu"):
-        rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
+    for name in ("threads", *NODE):
+        usual = math.inf if name == "bandwidth" else 1.0
+        said = rows[name].astype(float).fillna(usual) if name in rows else usual
+        rows = rows.assign(**{name: said})
     every = settled(rows[rows["threads"] == 1])
     rows = every[every["workers"] == 1]
     served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
-    for stretched, share in ((slowdown, cpu), (slowdown, 1.0), (1.0, 1.0)):
-        alike = (served["slowdown"] == stretched) & (served["cpu"] == share)
+    network = bandwidth or math.inf
+    for node in ((slowdown, cpu, network), (slowdown, cpu, math.inf), (slowdown, 1.0, math.inf),
+                 (1.0, 1.0, math.inf)):  # fmt: skip
+        alike = (served[["slowdown", "cpu", "bandwidth"]] == node).all(axis="columns")
         if alike.any():
             break
+    stretched, share, network = node
     served = served[alike]
     same = served["strategy"] == strategy
     served = served[same] if same.any() else served
@@ -231,11 +241,12 @@ def measured(
     compute = float(np.fmin(compute, taken))
     # What a gradient took longer than the calibration's comes off a slow node's wait: a worker
     # cannot have sent and received for longer than the step left it.
-    left = max(0.0, wall - stretched * compute)
-    client = min(taken - compute, share * left)
-    left = max(0.0, left - client / share)  # for the servers
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
+    passing = 0.0 if _beside(served, framework) else 2 * 8 * sum(variables) / network
+    left = max(0.0, wall - stretched * compute - passing)
+    client = min(taken - compute, share * left)
+    left = max(0.0, left - client / share)  # for the servers
     server, cooling, beside = _server(every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
@@ -281,7 +292,7 @@ def measured_of(trials: pd.DataFrame) -> Measured:
     return measured(
         trials, first["framework"], first["model"], first["batch_size"],
         first["strategy"], first.get("slowdown") or 1.0, first["optimizer"],
-        first.get("cpu") or 1.0,
+        first.get("cpu") or 1.0, bandwidth=first.get("bandwidth"),
     )  # fmt: skip
 
 
@@ -309,7 +320,7 @@ def _server(
     if "server_cpu_ms_per_update" not in every:
         return math.nan, (), ()
     if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
-        beside = row.servers_per_worker and (served["servers"] == 1).all()
+        beside = _beside(served, framework)
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
         rows = _like(served, like, but=("servers",) if beside else ())
         rows = rows[rows["servers"] == rows["workers"]] if beside else rows
@@ -342,7 +353,7 @@ def _server(
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:
     """Return the rows that were run where, with what and on such nodes as those of one worker."""
     first = served.iloc[0]
-    for name in (*CIRCUMSTANCES, *ALIKE, "slowdown", "slowdown_spread", "cpu"):
+    for name in (*CIRCUMSTANCES, *ALIKE, *NODE):
         if name in rows and name not in but:
             rows = rows.loc[[plain(value) == plain(first[name]) for value in rows[name]]]
     return rows
@@ -354,6 +365,11 @@ def _sizes(rows: pd.DataFrame, framework: str, model: str) -> tuple[int, ...] | 
     if len(said):
         return tuple(map(int, said.iloc[0].split()))
     return MODELS[model].variables.get(framework) if model in MODELS else None
+
+
+def _beside(rows: pd.DataFrame, framework: str) -> bool:
+    """Whether the runs are of a worker with its server on the same node."""
+    return bool(FRAMEWORKS[framework].servers_per_worker and (rows["servers"] == 1).all())
 
 
 def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:

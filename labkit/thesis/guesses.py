@@ -26,6 +26,7 @@ from labkit.runs.demands import NoDemands, measured_of
 from labkit.runs.whatif import WhatIf, what_if
 from labkit.thesis.rates import Finding, Findings
 from labkit.trials.frameworks import FRAMEWORKS
+from labkit.trials.nodes import NODE
 
 OFF = "{} off [%]"
 """The column that says by how much something is above what was measured."""
@@ -220,8 +221,7 @@ def _predict(trials: pd.DataFrame) -> WhatIf | None:
     On a cluster each node has cores of its own; what one machine ran shares its cores.
     """
     first = {name: plain(value) for name, value in trials.iloc[0].items()}
-    nodes = ("slowdown", "slowdown_spread", "cpu")
-    asked = {name: first[name] for name in nodes if first.get(name)}
+    asked = {name: first[name] for name in NODE if first.get(name)}
     if any(trials["servers"] != trials["workers"].map(FRAMEWORKS[first["framework"]].servers_for)):
         asked["servers"] = first["servers"]
     try:

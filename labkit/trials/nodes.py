@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-NODE = ("slowdown", "slowdown_spread", "cpu")
+NODE = ("slowdown", "slowdown_spread", "cpu", "bandwidth")
 """The fields of a trial that say what its nodes are like: without any, they are those of today."""
 
 

@@ -208,7 +208,7 @@ class ScriptTrial(_Fields):
 
     # What nobody knows of a script: labkit's own trials say it.
     total_steps = steps_per_epoch = evaluations = metric = property(lambda self: None)
-    slowdown = slowdown_spread = cpu = property(lambda self: None)
+    slowdown = slowdown_spread = cpu = bandwidth = property(lambda self: None)
     lock_step = property(lambda self: False)
     printing = property(lambda self: self.workers if self.rates == "each" else 1)  # the first ones
     datasets = property(lambda self: ())

@@ -81,6 +81,10 @@ class _Fields(Described):
         None, gt=0, lt=1, description="slow nodes in pods: the fraction of a core that each "
         "has, its server included; default: whole cores",
     )  # fmt: skip
+    bandwidth: float | None = Field(
+        None, gt=0, description="slow nodes in pods: bits per second that each node's network "
+        "passes in each direction; default: as many as it can",
+    )  # fmt: skip
     threads: int = Field(1, ge=1, description="threads and cores with which each worker computes")
 
 

@@ -68,6 +68,30 @@ def test_nodes_with_that_share_of_a_core_come_first(table):
     assert measured(both, *WHICH, slowdown=10.0, cpu=0.5) == measured(table, *WHICH)
 
 
+def test_a_network_that_was_limited_says_nothing_of_others(table):
+    limited = table.assign(bandwidth=1e8)
+    both = pd.concat([table.assign(bandwidth=None), limited], ignore_index=True)
+    assert measured(both, *WHICH) == measured(both, *WHICH, bandwidth=1e9)
+    assert measured(both, *WHICH) == measured(table, *WHICH)
+    with pytest.raises(NoDemands, match="no run of mxnet lenet5"):
+        measured(limited, *WHICH)
+
+
+@pytest.mark.parametrize("framework", ["mxnet", "tensorflow"])
+@pytest.mark.parametrize("rate", [2.5, 1.5])
+def test_a_network_is_limited_as_these_nodes_had_it(store, framework, rate):
+    """Of a step the messages take two times 0.14 s, to a server with a node of its own."""
+    made_runs.add(store, made_runs.trial(framework=framework, workers=1))
+    limited = store.results().table.assign(
+        bandwidth=1e8, launcher="kubernetes", cpu_ms_per_step=50.0, server_cpu_ms_per_update=5.0,
+        batches_per_second=rate,
+    )  # fmt: skip
+    found = measured(limited, framework, "lenet5", 50, bandwidth=1e8)
+    assert simulate(found.system(1, bandwidth=1e8)).throughput == pytest.approx(rate, rel=0.01)
+    passing = 2 * 8 * sum(found.demands.variables) / 1e8 * (framework == "tensorflow")
+    assert found.demands.latency == pytest.approx(1 / rate - 0.055 - passing, rel=0.01)
+
+
 def test_what_a_step_waits_for_is_a_servers_work_as_far_as_slices_left_it_time(store):
     """In 4 ms of a slice 26 of the 38 that 6 ms take of an even share: the rest is hidden."""
     made_runs.add(store, made_runs.trial(framework="tensorflow", workers=1))

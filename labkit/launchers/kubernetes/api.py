@@ -35,6 +35,9 @@ COMPONENT = "app.kubernetes.io/component"
 CONTAINER = "labkit"
 """The name of the container in each pod that is ours: a cluster may add others."""
 
+NETWORK = "labkit-network"
+"""The name of the container that limits a pod's network, before the other starts."""
+
 OPTIONAL = ("NetworkPolicy",)
 """What a trial can do without, where labkit has no right to it."""
 

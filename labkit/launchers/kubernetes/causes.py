@@ -65,6 +65,11 @@ def why_ended(pod: Pod, memory: str) -> str:
             f"{ended.get('message', 'no more is known')}). Is the image one of "
             "labkit's, or has it a python3?"
         )
+    if pod.unlimited:
+        return (
+            f"could not be started: node {pod.node} could not limit its network "
+            f"({pod.unlimited}). For a bandwidth its kernel needs tbf, ifb, u32 and mirred"
+        )
     if reason == "Evicted" or disruption.get("reason") == "TerminationByKubelet":
         message = pod.status.get("message") or message
         return f"was evicted {{phase}} by node {pod.node}, which is short of resources: {message}"

@@ -17,7 +17,7 @@ import yaml
 
 from labkit import replicas
 from labkit.launchers.kubernetes import images
-from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE
+from labkit.launchers.kubernetes.api import CONTAINER, INSTANCE, NETWORK
 from labkit.launchers.kubernetes.errors import ClusterError
 from labkit.launchers.kubernetes.settings import Settings
 from labkit.launchers.placement import arguments, own_arguments
@@ -263,6 +263,7 @@ def render(
         deadline=math.ceil(deadline + settings.wait_for_room)
         + (QUEUE_TIME if settings.queue else DEADLINE_MARGIN),
         time_to_live=TIME_TO_LIVE, owner_uid=owner_uid, container=CONTAINER, scratch=SCRATCH,
+        network=NETWORK,
         image=trial.image or image_of(trial.framework, settings),
         described={name: value for name, value in trial.columns.items() if value is not None},
         node_selector=NODES | settings.node_selector, home=HOME, is_plain=_is_plain,

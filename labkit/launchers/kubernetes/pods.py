@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from labkit.launchers.kubernetes.api import COMPONENT, CONTAINER
+from labkit.launchers.kubernetes.api import COMPONENT, CONTAINER, NETWORK
 
 CONDITIONS = ("PodScheduled", "DisruptionTarget")
 """The conditions of a pod that matter here."""
@@ -76,6 +76,15 @@ class Pod:
         """The state of its own container."""
         containers = self.status.get("containerStatuses")
         return containers[0]["state"] if containers else {}
+
+    @property
+    def unlimited(self) -> str:
+        """Why its network could not be limited, if that was tried; empty if it could be."""
+        for container in self.status.get("initContainerStatuses", []):
+            ended = container["state"].get("terminated", {})
+            if ended.get("exitCode"):
+                return ended.get("message", "").strip() or f"exit code {ended['exitCode']}"
+        return ""
 
     def condition(self, kind: str) -> dict[str, Any]:
         """Return one of its `CONDITIONS`; empty if there is none."""
@@ -160,9 +169,9 @@ def trim(status: dict[str, Any]) -> dict[str, Any]:
     """Return what matters here of a pod's status: a thousand whole ones take much memory."""
     kept = {name: status[name] for name in ("phase", "reason", "message") if name in status}
     conditions = [c for c in status.get("conditions", []) if c["type"] in CONDITIONS]
-    containers = status.get("containerStatuses", [])
-    states = [{"state": s["state"]} for s in containers if s["name"] == CONTAINER]
-    return kept | {"conditions": conditions, "containerStatuses": states}
+    for kind, name in (("containerStatuses", CONTAINER), ("initContainerStatuses", NETWORK)):
+        kept[kind] = [{"state": s["state"]} for s in status.get(kind, []) if s["name"] == name]
+    return kept | {"conditions": conditions}
 
 
 def seconds(timestamp: str) -> float:

@@ -38,6 +38,17 @@ PASSING = re.compile(
 RETRIED = 120.0
 """Seconds for which a Job may try in vain to create its pods."""
 
+OF_TEMPLATE = (
+    "labkit's own pods meet the level `restricted`: has templates/trial.yaml.j2 been changed?"
+)
+"""What may be wrong where a namespace's security refuses a trial's pods."""
+
+OF_BANDWIDTH = (
+    "To limit a pod's network takes NET_ADMIN, in a container that ends before training begins, "
+    "and so the level `privileged`; leave out bandwidth, or use a namespace that allows it"
+)
+"""What is wrong where it refuses those of a trial with a bandwidth."""
+
 
 class Crowded(NoRoomForTrial):
     """Other trials have the room; this one must let go of what it has, or two wait for each other.
@@ -150,8 +161,8 @@ class Room:
         where = f"{trial}: pods of {kind}s cannot be created: "
         if "violates PodSecurity" in message:
             raise TrialFailed(
-                f"{where}the namespace's pod security refuses them: {message}. labkit's own pods "
-                "meet the level `restricted`: has templates/trial.yaml.j2 been changed?"
+                f"{where}the namespace's pod security refuses them: {message}. "
+                f"{OF_BANDWIDTH if self._submission.trial.bandwidth else OF_TEMPLATE}"
             )
         raise TrialFailed(f"{where}{message}")
 

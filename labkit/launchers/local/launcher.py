@@ -59,6 +59,11 @@ class LocalLauncher:
                 f"cpu: {', '.join(map(str, shares))}: only of pods: --launcher kubernetes. A "
                 "slowdown alone makes computing slow here, too"
             )
+        if limits := sorted({trial.bandwidth for trial in trials if trial.bandwidth}):
+            raise TrialError(
+                f"bandwidth: {', '.join(f'{bits:g}' for bits in limits)}: only of pods: "
+                "--launcher kubernetes. What it would change here, labkit predict simulates"
+            )
         for dataset in sorted({name for trial in trials for name in trial.datasets}):
             datasets.verify(dataset)
         for runtime in {trial.runtime: None for trial in trials}:

@@ -47,8 +47,9 @@ class ThesisNodes:
 
     def __init__(self, table: pd.DataFrame) -> None:
         alone = (table["workers"] == 1) & table[RATE].notna()
-        if "cpu" in table:  # what had a share of a core says nothing of whole ones
-            alone &= table["cpu"].isna()
+        # What had a share of a core says nothing of whole ones, nor a limited network of others.
+        for name in {"cpu", "bandwidth"} & set(table):
+            alone &= table[name].isna()
         last = analysis.latest(table[alone & (table["strategy"] != "single")], MACHINE)
         for name in MACHINE:
             if name in table and len(last):

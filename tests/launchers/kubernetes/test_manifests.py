@@ -224,6 +224,25 @@ def test_pods_meet_the_restricted_standard(framework):
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_what_limits_the_network_has_one_right_more_and_nothing_else_has(framework):
+    def templates(**values):
+        return pods(rendered(made_runs.trial(framework=framework, workers=3, **values)))
+
+    free = templates()
+    for kind, template in templates(bandwidth=2e8).items():
+        (first,) = template["spec"].pop("initContainers")
+        (container,) = template["spec"]["containers"]
+        assert first["args"] == ["200000000bit"]
+        assert (first["image"], first["resources"]) == (container["image"], container["resources"])
+        assert first["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+        del container["volumeMounts"], template["spec"]["volumes"]
+        other = free[kind]["spec"]
+        del other["containers"][0]["volumeMounts"], other["volumes"]
+        assert template["spec"]["securityContext"] == other["securityContext"]
+        assert container == other["containers"][0]
+
+
 def test_nothing_stays_for_ever_or_is_tried_twice():
     objects = rendered(made_runs.trial(), owner_uid="1234", submitted=17.5)
     first, *others = objects

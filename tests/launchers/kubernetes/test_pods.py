@@ -70,3 +70,20 @@ def test_a_pod_has_ended_with_its_own_container(code, phase):
     pods.update([pod])
     assert [p.phase for p in pods] == [phase]
     assert pods.succeeded == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [({"exitCode": 0}, ""), ({"exitCode": 2, "message": "no ifb\n"}, "no ifb"),
+     ({"exitCode": 137}, "exit code 137")],
+)  # fmt: skip
+def test_a_pod_whose_network_could_not_be_limited(ended, why):
+    listed = item("worker", 0, "Failed")
+    ours, other = (
+        {"name": name, "state": {"terminated": state}}
+        for name, state in (("labkit-network", ended), ("mesh", {"exitCode": 1}))
+    )
+    listed["status"]["initContainerStatuses"] = [other, ours]
+    pods = Inventory({"worker": 1})
+    pods.update([listed])
+    assert [pod.unlimited for pod in pods] == [why]
