@@ -13,8 +13,9 @@ from labkit.cli.bandwidth import Bandwidth
 from labkit.cli.formats import format_option, of_rows
 from labkit.cli.lists import ListCommand
 from labkit.cli.main import main
+from labkit.cli.nodes import node_option
 from labkit.cli.terminal import echo
-from labkit.errors import LabkitError, nearest
+from labkit.errors import LabkitError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,11 +99,7 @@ examples:
 )  # fmt: skip
 @click.option("--strategy", metavar="async-ps|sync-ps", help="What if updates were synchronous?")
 @click.option("--servers", type=int, help="What if there were this many servers?")
-@click.option(
-    "--node", metavar="today|thesis",
-    help="What if nodes were like these, other options apart? The thesis's are estimated: "
-    "--slowdown 10 --bandwidth 2Gbit.",
-)  # fmt: skip
+@node_option("What if nodes were like these?")
 @click.option("--slowdown", type=float, help="What if computing took this many times as long?")
 @click.option(
     "--slowdown-spread", type=float,
@@ -203,7 +200,7 @@ def _simulated(
     from labkit.campaign import check_launcher
     from labkit.cli.results import Source
     from labkit.runs.demands import NotMeasured, measured
-    from labkit.runs.whatif import NODES, what_if
+    from labkit.runs.whatif import what_if
 
     missing = [name for name in ("framework", "model", "batch_size") if options[name] is None]
     if missing:
@@ -222,11 +219,8 @@ def _simulated(
     doubled = [2**k for k in range(most.bit_length())]
     launcher = options["launcher"] and check_launcher(options["launcher"])
     table = Source(options["reference"], launcher).table
-    node = "today" if options["node"] is None else options["node"]
-    if node not in NODES:
-        raise LabkitError(f"node: {node!r}{nearest(node, NODES)}; allowed: {', '.join(NODES)}")
     said = {name: options[name] for name in SYSTEM if options[name] is not None}
-    asked = NODES[node] | said
+    asked = options["node"] | said
     alike = ("strategy", "slowdown", "cpu", "bandwidth")
     same = {name: asked[name] for name in alike if name in asked}
     same |= {"optimizer": options["optimizer"], "known": math.inf}

@@ -12,6 +12,7 @@ import click
 from labkit.cli.formats import format_option, of_frame
 from labkit.cli.lists import ListCommand, next_value
 from labkit.cli.main import main
+from labkit.cli.nodes import node_option
 from labkit.cli.options import (
     deadline_option,
     dry_run_option,
@@ -48,6 +49,8 @@ examples:
   labkit run --framework tensorflow --model lenet5 --workers 1 2 4 \\
       --batch-size 128 --learning-rate 0.025 --steps 200 \\
       --bandwidth 200Mbit --launcher kubernetes
+  labkit run --framework mxnet --model lenet5 --workers 1 5 10 --node thesis \\
+      --batch-size 512 --learning-rate 0.1 --steps 20 --launcher kubernetes
   labkit run --script train.py --framework mxnet --workers 1 2 -- \\
       --batch-size 128
   labkit run --script train.py --framework tensorflow --workers 2 \\
@@ -61,6 +64,7 @@ examples:
       --launcher kubernetes --image registry.example.com/me/torch:1""",
 )
 @sweep_options
+@node_option("What nodes are like.")
 @click.option(
     "--script", metavar="FILE", help="A training script of your own, instead of --model."
 )
@@ -114,6 +118,7 @@ def run(
     pattern: str | None,
     rates: str | None,
     duration: float | None,
+    node: dict[str, float],
     arguments: tuple[str, ...],
     **values: tuple[Any, ...],
 ) -> None:
@@ -123,7 +128,7 @@ def run(
     combination. Whole numbers may be given as a range, 1-4. With --script, whatever follows --
     is passed on to the script.
     """
-    given = {name: list(found) for name, found in values.items() if found}
+    given = node | {name: list(found) for name, found in values.items() if found}
     own = {"python": python, "image": image, "pattern": pattern, "rates": rates}
     own |= {"duration": duration, "arguments": shlex.join(arguments)}
     own = {name: value for name, value in own.items() if value not in (None, "")}

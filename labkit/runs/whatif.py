@@ -28,12 +28,6 @@ LEAST_STEPS = 20
 ALONE = 0.05
 """How far, relatively, a single run without repeats may be from the next."""
 
-NODES: dict[str, dict[str, float]] = {
-    "today": {},
-    "thesis": {"slowdown": 10.0, "bandwidth": 2e9},
-}
-"""What nodes are like: those that were measured; the thesis's, an estimate (docs/claims.md)."""
-
 SLOWEST = "slower workers"
 """What limits those of which no station is busy, but the last are slower than the first."""
 

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from labkit.errors import LabkitError, nearest
+
 NODE = ("slowdown", "slowdown_spread", "cpu", "bandwidth")
 """The fields of a trial that say what its nodes are like: without any, they are those of today."""
+
+PRESETS: dict[str, dict[str, float]] = {
+    "today": {},
+    "thesis": {"slowdown": 10.0, "bandwidth": 2e9},
+}
+"""Nodes with a name: those that are there; the thesis's, an estimate (docs/claims.md)."""
+
+
+def preset(name: str) -> dict[str, float]:
+    """Return the fields of a trial, or the arguments of a prediction, that a preset stands for.
+
+    Raises
+    ------
+    LabkitError
+        If there is none of that name.
+    """
+    if name not in PRESETS:
+        raise LabkitError(
+            f"node: {name!r}{nearest(name, PRESETS)}; allowed: {', '.join(PRESETS)}"
+        )
+    return PRESETS[name]
 
 
 def slowdowns(slowdown: float, spread: float, workers: int) -> list[float]:

@@ -81,9 +81,13 @@ SETTING = "--framework mxnet --model lenet5 --batch-size 128 --learning-rate 0.0
         ("--workers 1-2,8 --seed=3-5", {"workers": [1, 2, 8], "seed": [3, 4, 5]}),
         ("--seed 1 2 --initializer xavier uniform --repeats 2",
          {"seed": [1, 2], "initializer": ["xavier", "uniform"], "repeats": 2}),
+        ("--node thesis", {"slowdown": 10, "bandwidth": 2e9}),
+        ("--workers 1-2 --slowdown 20 --node thesis",
+         {"workers": [1, 2], "slowdown": 20, "bandwidth": 2e9}),
+        ("--node today", {}),
     ],
 )  # fmt: skip
-def test_lists_make_a_sweep(labkit, monkeypatch, words, grid):
+def test_options_make_a_sweep(labkit, monkeypatch, words, grid):
     asked = []
 
     def measure(sweep, *_, **__):
@@ -96,6 +100,16 @@ def test_lists_make_a_sweep(labkit, monkeypatch, words, grid):
     setting = {"framework": "mxnet", "model": "lenet5", "batch_size": 128,
                "learning_rate": 0.025, "steps": 200}  # fmt: skip
     assert asked == [list(Sweep.grid(**setting | grid))]
+
+
+@pytest.mark.unit
+def test_what_names_of_nodes_are_refused(labkit, tmp_path):
+    mistyped = labkit("run", *shlex.split(f"{SETTING} --node thesiss"))
+    assert "node: 'thesiss'; did you mean 'thesis'?" in mistyped.output
+    here = labkit("run", *shlex.split(f"{SETTING} --node thesis"))
+    assert "bandwidth: 2000Mbit: only of pods: --launcher kubernetes" in here.output
+    assert mistyped.exit_code == here.exit_code == 1
+    assert not (tmp_path / "outputs").exists()
 
 
 @pytest.mark.unit

@@ -65,6 +65,7 @@ class Settings(BaseModel):
             lines = []
             for finding in error.errors():
                 field = ".".join(map(str, finding["loc"]))
-                hint = nearest(field, list(cls.model_fields))
+                known = cls.model_fields
+                hint = "" if field in known else nearest(field, list(known))
                 lines.append(f"{field}: {finding['input']!r}: {finding['msg']}{hint}")
             raise ClusterError(f"{path}:\n  " + "\n  ".join(lines)) from None

@@ -61,8 +61,9 @@ class LocalLauncher:
             )
         if limits := sorted({trial.bandwidth for trial in trials if trial.bandwidth}):
             raise TrialError(
-                f"bandwidth: {', '.join(f'{bits:g}' for bits in limits)}: only of pods: "
-                "--launcher kubernetes. What it would change here, labkit predict simulates"
+                f"bandwidth: {', '.join(f'{bits / 1e6:g}Mbit' for bits in limits)}: only of pods: "
+                "--launcher kubernetes. A slowdown alone works here, too, and labkit predict "
+                "simulates the rest"
             )
         for dataset in sorted({name for trial in trials for name in trial.datasets}):
             datasets.verify(dataset)

@@ -12,10 +12,11 @@ import pandas as pd
 
 from labkit import analysis
 from labkit.runs.demands import Measured, NoDemands, measured
-from labkit.runs.whatif import NODES, what_if
+from labkit.runs.whatif import what_if
 from labkit.thesis.claims.checks import COUNTS, RATE, TIME, Check, Point
 from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, Finding
 from labkit.thesis.claims.nodes import MACHINE, Sample
+from labkit.trials.nodes import PRESETS
 
 SLOWDOWNS = (6.0, 18.0)
 """How many times slower the thesis's processors computed: an estimate, the least and the most.
@@ -26,7 +27,7 @@ with TensorFlow and 28 ms with MXNet, six to eighteen times less; on the slowest
 it took some 100 ms.
 """
 
-BANDWIDTH = NODES["thesis"]["bandwidth"]
+BANDWIDTH = PRESETS["thesis"]["bandwidth"]
 """Bits per second of its nodes."""
 
 YES, NO, DEPENDS, NOT_SIMULATED = "yes", "no", "depends on how slow", "not simulated"

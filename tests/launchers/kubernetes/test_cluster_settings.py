@@ -33,6 +33,7 @@ def test_the_template_of_the_settings_says_the_defaults(monkeypatch, tmp_path):
         ("paralel = 2", "paralel: 2: .*did you mean 'parallel'"),
         ('memory = "much"', "memory: 'much'"),
         ("parallel = 0", "parallel: 0"),
+        ("parallel = '2'", "parallel: '2': [^;]*$"),
         ("one_worker_a_node = true", "one_worker_a_node: .*did you mean 'one_worker_per_node'"),
     ],
 )

@@ -1,0 +1,41 @@
+"""An option for nodes with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+OVERRIDDEN = "Other options override it."
+ESTIMATE = "The thesis's are estimated: --slowdown 10 --bandwidth 2Gbit."
+
+
+def node_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return an option that becomes what such nodes are like, a dictionary; without it, empty."""
+    return click.option(
+        "--node", metavar="today|thesis", callback=_preset, shell_complete=_names,
+        help=f"{text} {OVERRIDDEN} {ESTIMATE}",
+    )  # fmt: skip
+
+
+def _preset(
+    context: click.Context, option: click.Parameter, name: str | None
+) -> dict[str, float]:
+    # Here, since `labkit predict` with a table of points needs nothing of trials.
+    from labkit.trials.nodes import preset
+
+    return {} if name is None else preset(name)
+
+
+def _names(
+    context: click.Context, option: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from labkit.trials.nodes import PRESETS
+
+    return [CompletionItem(name) for name in PRESETS if name.startswith(incomplete)]
