@@ -11,11 +11,14 @@ from labkit.simulation.system import System
 
 INTERFERENCE = 0.7
 """How much more a server's work costs, as a share, for each doubling of those that share a core,
-if gradients take no time; docs/simulation.md says what this and the next two were taken from."""
+if gradients take no time; docs/simulation.md says what this and the next three were taken from."""
 
 COLD = 0.008
 """Seconds of computing a gradient after which a server has lost half of its caches anyway: so much
 of the interference is in what its work costs beside one worker."""
+
+TURNS = 0.04
+"""How much more a worker's own work costs, as a share, for each doubling beyond two on a core."""
 
 CROWD = 6.0
 """Processes of a core of which each finds nothing of its own in the caches; more are no worse."""
@@ -31,8 +34,25 @@ def interference(compute: float, sharing: float) -> float:
     sharing : float
         Processes for each core, which find its caches full of each other's data.
     """
-    doublings = math.log2(min(max(2.0, sharing), CROWD))
-    return INTERFERENCE * doublings / (1 + compute / COLD)
+    return INTERFERENCE * _doublings(sharing) / (1 + compute / COLD)
+
+
+def turns(sharing: float) -> float:
+    """Return how many times as much a worker's work costs as beside one other process.
+
+    However long a gradient takes: its worker gives up the core every few milliseconds, and finds
+    less of its own in the caches the more others have had their turn.
+
+    Parameters
+    ----------
+    sharing : float
+        Processes for each core.
+    """
+    return 1 + TURNS * (_doublings(sharing) - 1)
+
+
+def _doublings(sharing: float) -> float:
+    return math.log2(min(max(2.0, sharing), CROWD))
 
 
 class Server:
@@ -140,6 +160,8 @@ class Nodes:
     cores : list of Cores or OwnCore
         Of each node.
     servers : list of Server
+    turns : float
+        How many times as much a worker's work costs as with its core to itself.
     """
 
     def __init__(self, system: System, clock: Clock, numbering: int = 0) -> None:
@@ -168,10 +190,10 @@ class Nodes:
         # Servers of their own have lost the core that they had beside a single worker.
         alone = bool(self.shared) and not system.beside and system.slowdown == 1
         crowded = alone and count > number
-        dearer = 0.0
+        dearer, self.turns = 0.0, 1.0
         if held or crowded:
             sharing = (system.workers + system.servers) / number
-            dearer = interference(system.demands.compute, sharing)
+            dearer, self.turns = interference(system.demands.compute, sharing), turns(sharing)
         self.servers = [
             Server(clock, self.cores[self.node(s)], dearer, crowded, system.threads)
             for s in range(system.servers)

@@ -98,7 +98,9 @@ class _Trial:
         self.clock = Clock()
         self.nodes = Nodes(system, self.clock, numbering)
         self.serving = Serving(system, self.nodes, random, steps, self._pulled)
-        self.compute = scatter(random, demands.compute, demands.compute_cv, (n, steps)).tolist()
+        compute = self.nodes.turns * demands.compute
+        self.client = self.nodes.turns * demands.client
+        self.compute = scatter(random, compute, demands.compute_cv, (n, steps)).tolist()
         self.stretched = [slow * demands.compute * (slow > 1) for slow in system.slowdowns]
         self.begun, self.open = [0.0] * n, [0] * n
         self.ends: list[list[float]] = [[] for _ in range(n)]
@@ -126,7 +128,7 @@ class _Trial:
         self.clock.at(max(begun + stretched, self.clock.now), self._stretched, worker)
 
     def _stretched(self, worker: int) -> None:
-        self.nodes.cores[worker].run(self.system.demands.client / 2, self._push, worker)
+        self.nodes.cores[worker].run(self.client / 2, self._push, worker)
 
     def _push(self, worker: int) -> None:
         self.open[worker] = len(self.serving.visits)
@@ -138,7 +140,7 @@ class _Trial:
             self.clock.at(self.clock.now + self.system.demands.latency, self._receive, worker)
 
     def _receive(self, worker: int) -> None:
-        self.nodes.cores[worker].run(self.system.demands.client / 2, self._end, worker)
+        self.nodes.cores[worker].run(self.client / 2, self._end, worker)
 
     def _end(self, worker: int) -> None:
         ends = self.ends[worker]
