@@ -25,10 +25,12 @@ def node_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None
 def _preset(
     context: click.Context, option: click.Parameter, name: str | None
 ) -> dict[str, float]:
-    # Here, since `labkit predict` with a table of points needs nothing of trials.
+    if name is None:
+        return {}
+    # Not before: `labkit predict` with a table of points needs nothing of trials.
     from labkit.trials.nodes import preset
 
-    return {} if name is None else preset(name)
+    return preset(name)
 
 
 def _names(
