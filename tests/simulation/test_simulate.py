@@ -10,7 +10,7 @@ from made_systems import LENET, LENET_STEP, mxnet, systems
 
 from labkit import LabkitError
 from labkit.simulation import Demands, System, nodes, simulate, stations
-from labkit.simulation.nodes import interference
+from labkit.simulation.nodes import interference, turns
 
 pytestmark = pytest.mark.unit
 
@@ -98,14 +98,14 @@ def test_a_slow_link_sets_the_rate():
 
 def test_shared_cores_set_the_rate():
     answer = simulate(mxnet(10, replace(LENET_STEP, server=0.0), cores=2))
-    assert answer.throughput == pytest.approx(2 / 0.12, rel=0.01)
+    assert answer.throughput == pytest.approx(2 / (0.12 * turns(sharing=10)), rel=0.01)
     assert answer.bottleneck == "cores"
 
 
-@pytest.mark.parametrize("cores", [0.5, 1.9])
-def test_what_others_take_of_the_cores_is_missing(cores):
+@pytest.mark.parametrize(("cores", "sharing"), [(0.5, 11), (1.9, 5.5)])
+def test_what_others_take_of_the_cores_is_missing(cores, sharing):
     answer = simulate(System(replace(LENET_STEP, server=0.0), workers=10, cores=cores))
-    assert answer.throughput == pytest.approx(cores / 0.12, rel=0.01)
+    assert answer.throughput == pytest.approx(cores / (0.12 * turns(sharing)), rel=0.01)
     assert answer.utilisation["cores"] == pytest.approx(1, rel=0.01)
 
 
@@ -114,12 +114,25 @@ def test_a_server_that_interrupts_a_worker_costs_more():
     alone, eight = (simulate(mxnet(n, cores=1)) for n in (1, 8))
     assert alone.throughput == pytest.approx(1 / 0.128, rel=1e-6)
     server = 0.008 * (1 + interference(0.12, sharing=16))
-    assert eight.throughput == pytest.approx(1 / (0.12 + server), rel=0.01)
+    assert eight.throughput == pytest.approx(1 / (0.12 * turns(16) + server), rel=0.01)
 
 
 def test_interference_grows_with_those_who_share_a_core_until_nothing_is_left_in_its_caches():
     few, several, many, more = (interference(0.004, sharing) for sharing in (1, 4, 6, 16))
     assert 0 < 2 * few == several < many == more
+
+
+def test_a_worker_takes_longer_beside_more_than_one_other_until_nothing_is_left_in_its_caches():
+    alone, two, four, six, more = (turns(sharing) for sharing in (1, 2, 4, 6, 16))
+    assert 1 == alone == two < four < six == more
+    step = Demands(compute=0.1, client=0.02)
+    few, many, apart = (
+        simulate(System(step, workers=workers, cores=cores)).throughput
+        for workers, cores in ((2, 1), (7, 2), (7, None))
+    )
+    assert few == pytest.approx(1 / (0.12 * turns(3)), rel=0.01)
+    assert many == pytest.approx(2 / (0.12 * four), rel=0.01)
+    assert apart == pytest.approx(7 / 0.12, rel=0.01)
 
 
 def test_interference_is_less_the_longer_a_gradient_takes():
