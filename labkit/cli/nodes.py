@@ -10,15 +10,16 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-OVERRIDDEN = "Other options override it."
-ESTIMATE = "The thesis's are estimated: --slowdown 10 --bandwidth 2Gbit."
+MEANING = (
+    "Other options override it. The thesis's are estimated: --slowdown 10 --bandwidth 2Gbit."
+)
 
 
 def node_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return an option that becomes what such nodes are like, a dictionary; without it, empty."""
     return click.option(
         "--node", metavar="today|thesis", callback=_preset, shell_complete=_names,
-        help=f"{text} {OVERRIDDEN} {ESTIMATE}",
+        help=f"{text} {MEANING}",
     )  # fmt: skip
 
 
@@ -36,8 +37,7 @@ def _preset(
 def _names(
     context: click.Context, option: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
+    from labkit.cli.completion import offered
     from labkit.trials.nodes import PRESETS
 
-    return [CompletionItem(name) for name in PRESETS if name.startswith(incomplete)]
+    return offered(lambda _: PRESETS)(context, option, incomplete)
