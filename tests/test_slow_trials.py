@@ -65,7 +65,7 @@ def test_a_share_of_a_core_is_of_pods_only(store):
 
 def test_a_bandwidth_is_of_pods_only(store):
     limited = Trial(**SMALL | {"framework": "mxnet", "bandwidth": 1e9})
-    with pytest.raises(TrialError, match=r"bandwidth: 1e\+09: only of pods: --launcher kube"):
+    with pytest.raises(TrialError, match=r"bandwidth: 1000Mbit: only of pods: --launcher kube"):
         measure([limited], store=store)
 
 
