@@ -13,6 +13,7 @@ from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
 from labkit.errors import LabkitError, nearest
 from labkit.simulation import Demands, System
 from labkit.simulation.stations import in_slices, of_slices
+from labkit.simulation.system import passing
 from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
 from labkit.trials.models import MODELS
 from labkit.trials.nodes import NODE
@@ -243,8 +244,8 @@ def measured(
     # cannot have sent and received for longer than the step left it.
     sizes = _sizes(served, framework, model)
     variables = tuple(FLOAT * size for size in sizes or (1,))
-    passing = 0.0 if _beside(served, framework) else 2 * 8 * sum(variables) / network
-    left = max(0.0, wall - stretched * compute - passing)
+    sent = 0.0 if _beside(served, framework) else 2 * passing(sum(variables), network)
+    left = max(0.0, wall - stretched * compute - sent)
     client = min(taken - compute, share * left)
     left = max(0.0, left - client / share)  # for the servers
     server, cooling, beside = _server(every, served, framework, variables)

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from labkit.errors import LabkitError
 from labkit.simulation.answer import Answer
 from labkit.simulation.serving import NEGLIGIBLE
-from labkit.simulation.system import System
+from labkit.simulation.system import System, passing
 
 Array = NDArray[np.float64]
 
@@ -20,13 +20,13 @@ def analyse(system: System) -> Answer:
     """Return what a closed queueing network says of a trial.
 
     With ``async-ps`` the workers are its customers. Computing and all else that a worker does
-    alone is a delay; each server, and each direction of its link, is a queue. Exact where times of
-    service are exponential, there is one server, and the network takes no time: then it is mean
-    value analysis as M. Reiser and S. S. Lavenberg have it ("Mean-value analysis of closed
-    multichain queuing networks", J. ACM 27, 1980). Of several servers, which work at the same
-    time, the one that takes longest counts. Workers that are not alike are taken for as many that
-    are, and together as fast if they do not meet: a mean value analysis of each by itself would
-    need all sets of workers that may wait at a server.
+    alone is a delay; each server is a queue, and so is each direction of its link, which messages
+    share evenly. Exact where there is one server, whose times of service are exponential, with a
+    node of its own: then it is mean value analysis as M. Reiser and S. S. Lavenberg have it
+    ("Mean-value analysis of closed multichain queuing networks", J. ACM 27, 1980). Of several
+    servers, which work at the same time, the one that takes longest counts. Workers that are not
+    alike are taken for as many that are, and together as fast if they do not meet: a mean value
+    analysis of each by itself would need all sets of workers that may wait at a server.
 
     With ``sync-ps`` workers are sent the weights one after the other, and a step is the time until
     the last gradient has been added up, each arriving when the first, second, ... of so many is to
@@ -84,22 +84,22 @@ def expected_maximum(mean: float, cv: float, begin: Sequence[float]) -> float:
     )[0]
 
 
-def _passing(system: System) -> Array:
+def _sending(system: System) -> Array:
     """Return the seconds for which each server's bytes keep a link busy, one way."""
     sizes, _ = system.placed()
     # A server beside one of the workers needs no link to that one.
     remote = 1 - 1 / system.workers if system.beside else 1.0
-    return 8 * sizes * remote / (system.bandwidth or np.inf)
+    return passing(sizes * remote, system.bandwidth)
 
 
 def _mean_values(system: System) -> tuple[float, dict[str, float]]:
     demands = system.demands
     _, shares = system.placed()
-    passing = _passing(system)
+    sending = _sending(system)
     # Of each server: the link to it, itself, the link from it.
-    service = np.stack([passing, demands.server * shares, passing])
-    # The worker's own link passes the messages of all servers, one after the other.
-    others = 2 * (passing.sum() - passing.max())
+    service = np.stack([sending, demands.server * shares, sending])
+    # The worker's own link passes the messages of all servers.
+    others = 2 * (sending.sum() - sending.max())
     served = service.sum(axis=0).max()
     alone = demands.client + demands.latency - demands.hidden * service[1].max()
     steps = np.array(system.slowdowns) * demands.compute + alone + others + served
@@ -117,7 +117,7 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     _, shares = system.placed()
     service = (demands.server - demands.per_step) * shares
     last = demands.per_step * shares
-    passing = _passing(system)
+    sending = _sending(system)
     hidden = demands.hidden
     # Half of a gradient's work is to add it up, half to send the weights; some follows that.
     adding = service.max() / 2 * (1 - hidden)
@@ -132,9 +132,9 @@ def _in_step(system: System) -> tuple[float, dict[str, float]]:
     # From the k-th arrival on, those that come then are still to be added up.
     step = (arrival + np.arange(n, 0, -1) * adding).max() + last.max() * (1 - hidden)
     # A server's link passes the messages of all workers, a worker's own those of all servers.
-    step += 2 * max(passing.sum(), n * passing.max())
+    step += 2 * max(sending.sum(), n * sending.max())
     throughput = n / step
-    work = throughput * np.stack([passing, service + last / n, passing])
+    work = throughput * np.stack([sending, service + last / n, sending])
     return float(throughput), _stations(system, work)
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore, Slices
-from labkit.simulation.system import System
+from labkit.simulation.system import System, passing
 
 INTERFERENCE = 0.7
 """How much more a server's work costs, as a share, for each doubling of those that share a core,
@@ -184,8 +184,8 @@ class Nodes:
             self.cores = [OwnCore(clock)] * count
         if system.cores is not None:
             self.shared = cores
-        self.out = [Link(clock, system.bandwidth) for _ in range(count)]
-        self.into = [Link(clock, system.bandwidth) for _ in range(count)]
+        self.out = [Link(clock) for _ in range(count)]
+        self.into = [Link(clock) for _ in range(count)]
         self.first = 0 if system.beside else system.workers
         # Servers of their own have lost the core that they had beside a single worker.
         alone = bool(self.shared) and not system.beside and system.slowdown == 1
@@ -208,7 +208,8 @@ class Nodes:
         if self.system.bandwidth is None or sender == receiver:
             done(what)
         else:
-            self.out[sender].send(size, self.into[receiver], done, what)
+            seconds = passing(size, self.system.bandwidth)
+            self.out[sender].send(seconds, self.into[receiver], done, what)
 
     def busy(self) -> dict[str, float]:
         """Return for how many seconds each shared station has been busy until now."""

@@ -197,34 +197,23 @@ class Slices(Cores):
             self._schedule()
 
 
-class Link:
-    """One direction of a node's network: messages pass one after the other."""
+class Link(Cores):
+    """One direction of a node's network, which messages share evenly."""
 
-    def __init__(self, clock: Clock, bandwidth: float | None) -> None:
-        self.clock = clock
-        self.seconds_per_byte = 8 / (bandwidth or math.inf)
-        self._used = self._free = 0.0
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, 1.0)
 
-    def send(self, size: float, into: Link, done: Done, what: Any) -> None:
-        """Pass a message of some bytes on to another link, then call `done` with `what`.
+    def send(self, seconds: float, into: Link, done: Done, what: Any) -> None:
+        """Pass a message on to another link, then call `done` with `what`.
 
-        Its first byte is on that link when it is on this one.
+        It is on both at once, and has passed when the one that is slower to pass it has.
         """
-        self.clock.at(self._take(size), into._receive, (size, done, what))
+        passing = [self, into]
 
-    def _receive(self, message: tuple[float, Done, Any]) -> None:
-        size, done, what = message
-        self._take(size)
-        self.clock.at(self._free, done, what)
+        def passed(link: Link) -> None:
+            passing.remove(link)
+            if not passing:
+                done(what)
 
-    def _take(self, size: float) -> float:
-        """Return when the link begins to pass a message."""
-        begin = max(self._free, self.clock.now)
-        seconds = size * self.seconds_per_byte
-        self._free = begin + seconds
-        self._used += seconds
-        return begin
-
-    def busy(self) -> float:
-        """Return for how many seconds messages have been passing until now."""
-        return self._used - max(self._free - self.clock.now, 0.0)
+        for link in (self, into):
+            link.run(seconds, passed, link)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,22 @@ KEY_BYTES = 300_000
 In MXNet on real cores a server spent 0.63 ms on a key of few weights and 3.85 ms on LeNet-5's of
 1.6 MB (ten workers, a key each on eight of ten servers), so 0.6 ms a key and 2 ns a byte.
 """
+
+FRAMING = 1514 / 1448
+"""Bytes that a link passes for each byte of a message: TCP in full frames of Ethernet."""
+
+
+def passing(size: Any, bandwidth: float | None) -> Any:
+    """Return the seconds for which a message keeps a link busy that passes nothing else.
+
+    Parameters
+    ----------
+    size : float or array of float
+        Bytes of the message.
+    bandwidth : float or None
+        Bits per second, headers included; None for a network that takes no time.
+    """
+    return 8 * FRAMING * size / (bandwidth or math.inf)
 
 
 @dataclass(frozen=True)
@@ -115,7 +132,8 @@ class System:
     slowdown_spread : float
         How many times as slow as the first worker the last one is, the others evenly in between.
     bandwidth : float or None
-        Bits per second of a node, in each direction; None for a network that takes no time.
+        Bits per second of a node, in each direction, headers included; None for a network that
+        takes no time.
     cores : float or None
         Cores of one machine that all processes share evenly, such as 1.9 of two where other
         programs take a tenth; None for a core on each node. A worker and the server beside it are

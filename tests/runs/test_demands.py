@@ -14,6 +14,7 @@ from labkit import LabkitError
 from labkit.runs.demands import Measured, NoDemands, measured
 from labkit.runs.whatif import what_if
 from labkit.simulation import Demands, simulate
+from labkit.simulation.system import passing
 from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = pytest.mark.unit
@@ -80,7 +81,7 @@ def test_a_network_that_was_limited_says_nothing_of_others(table):
 @pytest.mark.parametrize("framework", ["mxnet", "tensorflow"])
 @pytest.mark.parametrize("rate", [2.5, 1.5])
 def test_a_network_is_limited_as_these_nodes_had_it(store, framework, rate):
-    """Of a step the messages take two times 0.14 s, to a server with a node of its own."""
+    """Of a step the messages take two times 0.15 s, to a server with a node of its own."""
     made_runs.add(store, made_runs.trial(framework=framework, workers=1))
     limited = store.results().table.assign(
         bandwidth=1e8, launcher="kubernetes", cpu_ms_per_step=50.0, server_cpu_ms_per_update=5.0,
@@ -88,8 +89,8 @@ def test_a_network_is_limited_as_these_nodes_had_it(store, framework, rate):
     )  # fmt: skip
     found = measured(limited, framework, "lenet5", 50, bandwidth=1e8)
     assert simulate(found.system(1, bandwidth=1e8)).throughput == pytest.approx(rate, rel=0.01)
-    passing = 2 * 8 * sum(found.demands.variables) / 1e8 * (framework == "tensorflow")
-    assert found.demands.latency == pytest.approx(1 / rate - 0.055 - passing, rel=0.01)
+    sent = 2 * passing(sum(found.demands.variables), 1e8) * (framework == "tensorflow")
+    assert found.demands.latency == pytest.approx(1 / rate - 0.055 - sent, rel=0.01)
 
 
 def test_what_a_step_waits_for_is_a_servers_work_as_far_as_slices_left_it_time(store):
