@@ -385,6 +385,6 @@ def speedups(
         for (name, values), colour in zip(points.items(), COLOURS, strict=False):
             axes.plot(counts, values, "D", color=colour, markersize=5, label=name)
         highest = max(float(np.max(values)) for values in (*lines.values(), *points.values()))
-        axes.set(xlabel="workers", ylabel="speedup", xlim=(0, None), ylim=(0, 1.3 * highest))
+        axes.set(xlabel="workers", ylabel="speedup", xlim=(0, None), ylim=(0, 1.9 * highest))
         axes.legend()
     return figure
