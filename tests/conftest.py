@@ -13,7 +13,6 @@ from processes import Labkit
 
 from labkit import campaign, provenance
 from labkit.datasets import DATASETS, fetch
-from labkit.launchers import load
 from labkit.launchers.local.warm import Program, WarmProcesses
 from labkit.replicas import cores
 from labkit.runs import Store
@@ -113,7 +112,9 @@ def store(tmp_path):
 def once(monkeypatch):
     """Have trials run once even where something else keeps the machine busy."""
     monkeypatch.setattr(campaign, "OVERLOAD_RETRIES", 0)
-    monkeypatch.setattr(load, "is_overloaded", lambda own, other, cores: False)
+    for module in ("load", "kubernetes.circumstances"):  # of processes here, and of pods
+        name = f"labkit.launchers.{module}.is_overloaded"
+        monkeypatch.setattr(name, lambda own, other, cores: False)
 
 
 @pytest.fixture
