@@ -138,8 +138,9 @@ class WhatIf(Forecasts):
         model = unknown * self._real(workers, throughput)
         spread = math.exp(math.hypot(repeats * math.sqrt(1 + 1 / n), model))
         low, high = throughput / spread, throughput * spread
-        if self.measured.system(workers, **self.asked).threads:
-            # A little more for each gradient, and they come in convoys: all at once much slower.
+        system = self.measured.system(workers, **self.asked)
+        if system.threads or system.bandwidth is not None:
+            # A little more for each gradient, and they come in convoys, or others meet at a link.
             slow, fast = (
                 self._simulated(workers, times).throughput
                 for times in (math.exp(unknown), math.exp(-unknown))
@@ -163,7 +164,8 @@ def what_if(
         How often the intervals are to hold the truth: they have the spread of the repeats in
         them, and 3 % per doubling for what the model does not know, of the part of a step that is
         not a slow node's wait. Where servers have threads, whose convoys a little more or less
-        work may bring about, they have in them what 3 % per doubling of that would do.
+        work may bring about, or links a bandwidth, at which others then meet, they have in them
+        what 3 % per doubling of that would do.
     **asked
         Further arguments of `Measured.system`: ``servers``, ``cpu``, ``strategy``, ``slowdown``,
         ``slowdown_spread``, ``bandwidth``, ``cores``.

@@ -22,11 +22,12 @@ def analyse(system: System) -> Answer:
     With ``async-ps`` the workers are its customers. Computing and all else that a worker does
     alone is a delay; each server is a queue, and so is each direction of its link, which messages
     share evenly. Exact where there is one server, whose times of service are exponential, with a
-    node of its own: then it is mean value analysis as M. Reiser and S. S. Lavenberg have it
-    ("Mean-value analysis of closed multichain queuing networks", J. ACM 27, 1980). Of several
-    servers, which work at the same time, the one that takes longest counts. Workers that are not
-    alike are taken for as many that are, and together as fast if they do not meet: a mean value
-    analysis of each by itself would need all sets of workers that may wait at a server.
+    node of its own, and computing times scatter if there is a bandwidth: then it is mean value
+    analysis as M. Reiser and S. S. Lavenberg have it ("Mean-value analysis of closed multichain
+    queuing networks", J. ACM 27, 1980). Of several servers, which work at the same time, the one
+    that takes longest counts. Workers that are not alike are taken for as many that are, and
+    together as fast if they do not meet: a mean value analysis of each by itself would need all
+    sets of workers that may wait at a server.
 
     With ``sync-ps`` workers are sent the weights one after the other, and a step is the time until
     the last gradient has been added up, each arriving when the first, second, ... of so many is to

@@ -1,4 +1,4 @@
-"""A clock of events, and what is shared between processes: cores and links."""
+"""A clock of events, and what is shared: cores by processes, links by messages."""
 
 from __future__ import annotations
 
@@ -204,9 +204,10 @@ class Link(Cores):
         super().__init__(clock, 1.0)
 
     def send(self, seconds: float, into: Link, done: Done, what: Any) -> None:
-        """Pass a message on to another link, then call `done` with `what`.
+        """Let a message pass this link and another one, then call `done` with `what`.
 
-        It is on both at once, and has passed when the one that is slower to pass it has.
+        It is on both at once, and has passed when it has passed both. Of each it takes so many
+        seconds, or longer where it is not alone.
         """
         passing = [self, into]
 

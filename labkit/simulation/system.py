@@ -25,7 +25,8 @@ In MXNet on real cores a server spent 0.63 ms on a key of few weights and 3.85 m
 """
 
 FRAMING = 1514 / 1448
-"""Bytes that a link passes for each byte of a message: TCP in full frames of Ethernet."""
+"""Bytes that a link passes for each byte of a message, as there are headers: 1514 bytes of a full
+frame of Ethernet hold 14 of its own, 20 of IP, 32 of TCP, and 1448 of the message."""
 
 
 def passing(size: Any, bandwidth: float | None) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from labkit import LabkitError
 from labkit.runs.demands import Measured, NoDemands, measured
+from labkit.runs.tables import published
 from labkit.runs.whatif import what_if
 from labkit.simulation import Demands, simulate
 from labkit.simulation.system import passing
@@ -81,7 +82,7 @@ def test_a_network_that_was_limited_says_nothing_of_others(table):
 @pytest.mark.parametrize("framework", ["mxnet", "tensorflow"])
 @pytest.mark.parametrize("rate", [2.5, 1.5])
 def test_a_network_is_limited_as_these_nodes_had_it(store, framework, rate):
-    """Of a step the messages take two times 0.15 s, to a server with a node of its own."""
+    """Of a step the messages take two times 0.14 s, to a server with a node of its own."""
     made_runs.add(store, made_runs.trial(framework=framework, workers=1))
     limited = store.results().table.assign(
         bandwidth=1e8, launcher="kubernetes", cpu_ms_per_step=50.0, server_cpu_ms_per_update=5.0,
@@ -530,3 +531,11 @@ def test_scripts_are_not_simulated(table):
     scripts = table.assign(strategy="script", samples_per_epoch=float("nan"))
     with pytest.raises(LabkitError, match="labkit results --model lenet5 --output mine.csv"):
         measured(scripts, *WHICH)
+
+
+def test_the_interval_holds_what_others_would_do_at_a_link():
+    """Simulated, ten slow workers always meet at the server's link: seven do more."""
+    node = {"slowdown": 6.0, "bandwidth": 2e9}
+    one = measured(published("trials"), "tensorflow", "lstm", 5, **node)
+    seven, ten = what_if(one, [7, 10], **node).forecasts
+    assert ten.throughput < seven.throughput < ten.high

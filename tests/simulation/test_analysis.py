@@ -94,16 +94,18 @@ def test_simulation_and_analysis_agree_on_stragglers(strategy, server, workers, 
     assert simulated == pytest.approx(analyse(system).throughput, rel=0.03)
 
 
-@pytest.mark.parametrize("bandwidth", [1e8, 1e9])
 @pytest.mark.parametrize("workers", [1, 4, 16])
-@pytest.mark.parametrize("beside", [False, True])
-def test_the_analysis_is_cautious_about_links_of_several_servers(workers, bandwidth, beside):
+@pytest.mark.parametrize(
+    ("beside", "bandwidth", "low"),
+    [(False, 1e8, 0.94), (False, 1e9, 0.97), (True, 1e8, 0.64), (True, 1e9, 0.96)],
+)
+def test_the_analysis_is_cautious_about_links_of_several_servers(workers, bandwidth, beside, low):
     """Servers that work at the same time use them at the same time, most of all beside workers."""
     demands = replace(LENET_STEP, compute_cv=0.5)
     make = mxnet if beside else partial(System, servers=4)
     system = make(workers=workers, demands=demands, bandwidth=bandwidth)
     simulated, analysed = simulate(system, steps=400).throughput, analyse(system).throughput
-    assert (0.6 if beside else 0.94) * simulated <= analysed <= 1.04 * simulated
+    assert low * simulated <= analysed <= 1.04 * simulated
 
 
 # --- limits -------------------------------------------------------------------------------------

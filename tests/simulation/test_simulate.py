@@ -104,13 +104,30 @@ def test_a_link_passes_headers_too():
     assert passing(1448, None) == 0
 
 
+def test_a_message_has_passed_when_it_has_passed_both_links():
+    clock = stations.Clock()
+    one, other, into, aside = (stations.Link(clock) for _ in range(4))
+    passed = {}
+    for name, sender, receiver, seconds in (
+        ("short", one, into, 1), ("long", other, into, 2), ("late", other, aside, 3)
+    ):  # fmt: skip
+        sender.send(seconds, receiver, lambda name: passed.update({name: clock.now}), name)
+    clock.run()
+    # Both share `into` until the short one has had its second of it, and others share `other`.
+    assert passed == pytest.approx({"short": 2, "long": 4, "late": 5})
+    assert [link.busy() for link in (one, other, into, aside)] == pytest.approx([1, 5, 3, 3])
+
+
 def test_messages_share_a_link_evenly():
     """Two workers in step send at once, so both gradients arrive late, and their weights, too."""
     step = Demands(compute=1.0, variables=(1_000_000,))
     once = passing(1_000_000, 8e6)
     answer = simulate(System(step, 2, strategy="sync-ps", bandwidth=8e6), steps=10)
     assert answer.throughput == pytest.approx(2 / (1 + 2 * 2 * once), rel=1e-6)
-    # Slow asynchronous ones begin one after the other, and do not meet.
+    # So do asynchronous ones that begin at once, as nothing parts them.
+    together = simulate(System(step, 2, bandwidth=8e6), steps=10)
+    assert together.throughput == pytest.approx(answer.throughput, rel=1e-6)
+    # Slow ones begin one after the other, and do not meet.
     apart = simulate(System(replace(step, compute=10.0), 2, slowdown=2, bandwidth=8e6), steps=10)
     assert apart.throughput == pytest.approx(2 / (20 + 2 * once), rel=1e-6)
 
