@@ -31,14 +31,9 @@ def compare(table):
     for (framework, control, batch_size, bandwidth, workers, steps), group in limited.groupby(
         SETTING
     ):
-        alike = limited[
-            (limited.framework == framework)
-            & (limited.congestion_control == control)
-            & (limited.bandwidth == bandwidth)
-        ]
-        lone = alike if (alike.workers == 1).any() else table[table.bandwidth.isna()]
+        alike = limited[limited.congestion_control == control]
         node = {"slowdown": float(group.slowdown.iloc[0]), "bandwidth": bandwidth}
-        one = measured(lone, framework, "lenet5", batch_size, **node)
+        one = measured(alike, framework, "lenet5", batch_size, **node)
         (forecast,) = what_if(one, [workers], **node).forecasts
         truth = group.batches_per_second.mean()
         error = forecast.throughput / truth - 1
