@@ -14,6 +14,7 @@ of up to 16 workers on as many cores, of unequal speed. The quick form is the wh
 not judged.
 """
 
+import math
 import statistics
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ import pandas as pd
 from support.script import options, parse, print_machine
 
 from labkit.analysis import staleness
+from labkit.campaign import LAUNCHERS
 from labkit.runs import Store
 from labkit.runs.demands import NoDemands, measured
 from labkit.runs.tables import modernise, published
@@ -37,7 +39,7 @@ SIXTEEN = "sixteen cores"
 HELD_OUT = "fourth"
 """Which of them was measured after the last change to what two workers test."""
 
-SEVERAL = ("fifth", "sixth")
+SEVERAL = ("fifth", "sixth", "seventh")
 """Which of them have 3 to 16 workers that were measured in rounds, minutes after a single one."""
 
 NO_STEPS = pd.DataFrame({"trial": [], "t": [], "worker": [], "steps": []})
@@ -49,8 +51,11 @@ LINE = "{:50} {:>9} {:>9} {:>7}  {}".format
 def sets_of(directory):
     """Return sets of trials by name, each as its tables of trials and steps."""
     if directory:
-        results = Store(directory).results()
-        return {str(directory): (results.table, results.steps)}
+        kept = [Store(directory, launcher=name).results() for name in LAUNCHERS]
+        if all(results.table.empty for results in kept):
+            raise SystemExit(f"--runs {directory}: no runs are there")
+        tables = [[results.table for results in kept], [results.steps for results in kept]]
+        return {str(directory): tuple(map(pd.concat, tables))}
     kept = {
         _title(name): (
             modernise(pd.read_csv(REAL_CORES / f"{name}.csv")), NO_STEPS,
@@ -72,12 +77,19 @@ def compare(table, steps):
     rows = table[(table.workers > 1) & table.batches_per_second.notna()]
     for name in ("slowdown", "slowdown_spread", "cpu"):
         rows = rows.assign(**{name: rows[name].astype(float).fillna(1.0) if name in rows else 1.0})
+    limits = rows.bandwidth.astype(float).fillna(math.inf) if "bandwidth" in rows else math.inf
+    rows = rows.assign(bandwidth=limits)
     rows = rows.assign(optimizer=rows.optimizer.fillna("sgd"))  # a script has its own
-    asked = ["framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu"]
+    asked = [
+        "framework", "model", "batch_size", "strategy", "slowdown", "optimizer", "cpu",
+        "bandwidth",
+    ]  # fmt: skip
     names = [*asked, "slowdown_spread", "workers", "servers", "launcher", "cores", "host"]
     print(LINE("trial", "predicted", "measured", "error", "limit"))
     for key, group in rows.groupby(names):
         values = dict(zip(names, key, strict=True))
+        if not math.isfinite(values["bandwidth"]):
+            values["bandwidth"] = None
         workers, cores, slowdown, spread = (
             values[name] for name in ("workers", "cores", "slowdown", "slowdown_spread")
         )
@@ -86,7 +98,12 @@ def compare(table, steps):
         name += f"{values['strategy']} " * (values["strategy"] != "async-ps")
         name += f"{values['optimizer']} " * (values["optimizer"] != "sgd")
         name += f"slowdown {slowdown:g} " * (slowdown > 1) + f"spread {spread:g} " * (spread > 1)
-        name += f"cpu {values['cpu']:g} " * (values["cpu"] < 1) + f"{workers} workers"
+        name += f"cpu {values['cpu']:g} " * (values["cpu"] < 1)
+        name += f"{(values['bandwidth'] or 0) / 1e6:g} Mbit/s " * bool(values["bandwidth"])
+        name += f"{workers} workers"
+        if left is not None and math.isnan(left):
+            print(f"{name}: what other programs took is not known")
+            continue
         there = table[table.host == values["host"]]
         try:
             one = measured(there, **{field: values[field] for field in asked})
@@ -97,6 +114,7 @@ def compare(table, steps):
             one.system(
                 workers, values["servers"], strategy=values["strategy"], slowdown=slowdown,
                 slowdown_spread=spread, cores=left, cpu=values["cpu"],
+                bandwidth=values["bandwidth"],
             )
         )  # fmt: skip
         truth = group.batches_per_second.mean()

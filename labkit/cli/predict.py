@@ -132,8 +132,9 @@ def predict(
 
     Without MINE.CSV the trial is simulated from what its runs recorded: the CPU time that a step
     costs a worker, from runs with one, and the servers, from all of them. That also answers what
-    other servers, another network or slower nodes would change. The limit is the busiest station:
-    a server, a link or the cores.
+    other servers, another network or slower nodes would change. The limit is the busiest station,
+    such as a server, a link or the cores, if one is busy half the time; from points, what the
+    shape of their curve speaks for.
     """
     price = options["price"]
     if efficiency is not None:
@@ -157,13 +158,15 @@ def predict(
         echo(found.note)
     if efficiency is not None:
         most = found.worth(efficiency)
-        enough = f"up to {most} workers" if most else "with none of these numbers of workers"
+        enough = f"up to {_workers(most)}" if most else "with none of these numbers of workers"
+        if most == rows[-1]["workers"]:
+            enough += ", the most asked for"
         echo(f"speedup at least {efficiency:g} per worker: {enough}", err=True)
     if price is not None:
         best = min(rows, key=lambda row: row["cost"])
         echo(
-            f"of these, a pass over the training set costs least with {best['workers']} workers, "
-            f"{best['cost']:g}", err=True,
+            f"of these, a pass over the training set costs least with "
+            f"{_workers(best['workers'])}, {best['cost']:g}", err=True,
         )  # fmt: skip
 
 
@@ -199,7 +202,8 @@ def _simulated(
     """Return forecasts from the runs that were asked for."""
     from labkit.campaign import check_launcher
     from labkit.cli.results import Source
-    from labkit.runs.demands import NotMeasured, measured
+    from labkit.runs.basis import NotMeasured
+    from labkit.runs.demands import measured
     from labkit.runs.whatif import what_if
 
     missing = [name for name in ("framework", "model", "batch_size") if options[name] is None]
@@ -218,35 +222,44 @@ def _simulated(
         raise LabkitError(f"until: {most!r}; allowed: 1 or more workers")
     doubled = [2**k for k in range(most.bit_length())]
     launcher = options["launcher"] and check_launcher(options["launcher"])
-    table = Source(options["reference"], launcher).table
+    table = Source(options["reference"], launcher).trials
     said = {name: options[name] for name in SYSTEM if options[name] is not None}
     asked = options["node"] | said
     alike = ("strategy", "slowdown", "cpu", "bandwidth")
     same = {name: asked[name] for name in alike if name in asked}
     same |= {"optimizer": options["optimizer"], "known": math.inf}
-    model = Path(options["model"]).name  # as tables have it
+    framework, model = options["framework"], options["model"]
     try:
-        found = measured(table, options["framework"], model, options["batch_size"], **same)
+        found = measured(table, framework, model, options["batch_size"], **same)
     except NotMeasured as error:
         if options["reference"]:
-            raise LabkitError(_published(table, options["framework"], model)) from None
+            raise LabkitError(
+                _published(table, framework, Path(model).name, options["optimizer"])
+            ) from None
         where = "" if launcher in (None, "local") else f" --launcher {launcher}"
         raise LabkitError(f"{error}{where}") from None
     return what_if(found, workers or [*doubled, most], level, **asked)
 
 
-def _published(table: pd.DataFrame, framework: str, model: str) -> str:
+def _published(table: pd.DataFrame, framework: str, model: str, optimizer: str) -> str:
     """Say of which batch sizes there are published runs with one worker."""
     ones = table[(table["workers"] == 1) & (table["strategy"] != "single")]
     ones = ones[ones["batches_per_second"].notna() & ones["batch_size"].notna()]
+    ones = ones[(ones["optimizer"] == optimizer) & ~ones["oversubscribed"].astype(bool)]
     there = {
         names: ", ".join(str(int(size)) for size in sorted(set(rows["batch_size"])))
         for names, rows in ones.groupby(["framework", "model"])
     }
     if sizes := there.get((framework, model)):
-        return f"no such run is published of {framework} {model}; batch sizes there: {sizes}"
+        return (
+            f"no such run is published of {framework} {model} with {optimizer}; batch sizes "
+            f"there: {sizes}"
+        )
     every = "; ".join(f"{' '.join(names)}: {sizes}" for names, sizes in there.items())
-    return f"no run with one worker is published of {framework} {model}; batch sizes: {every}"
+    return (
+        f"no run with one worker is published of {framework} {model} with {optimizer}; "
+        f"batch sizes: {every or 'none'}"
+    )
 
 
 def _print(rows: list[dict[str, Any]], speedups: list[float]) -> None:
@@ -258,6 +271,10 @@ def _print(rows: list[dict[str, Any]], speedups: list[float]) -> None:
     for row, speedup in zip(rows, speedups, strict=True):
         more = [row["cost"]] if costs else []
         click.echo(line(*(row[cell] for cell in cells), f"{speedup:.4g}", *more, row["limit"]))
+
+
+def _workers(number: int) -> str:
+    return f"{number} workers" if number > 1 else "1 worker"
 
 
 def _short(value: float | str) -> float | str:

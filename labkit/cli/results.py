@@ -121,9 +121,14 @@ class Source:
         self._reference, self._launcher = reference, launcher
 
     @cached_property
+    def trials(self) -> pd.DataFrame:
+        """One row per trial; none, and no columns, if nothing has been measured."""
+        return self._read("trials")
+
+    @property
     def table(self) -> pd.DataFrame:
         """One row per trial; a LabkitError if there is none."""
-        return self.there(self._read("trials"))
+        return self.there(self.trials)
 
     @cached_property
     def steps(self) -> pd.DataFrame:

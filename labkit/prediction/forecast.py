@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,32 @@ def check_efficiency(efficiency: float) -> None:
     """
     if not 0 < efficiency <= 1:
         raise LabkitError(f"efficiency: {efficiency!r}; allowed: above 0, at most 1")
+
+
+def check_level(level: float) -> None:
+    """Make sure that it is a share of cases.
+
+    Raises
+    ------
+    LabkitError
+        If it is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+
+
+def check_workers(workers: Iterable[float]) -> list[int]:
+    """Return numbers of workers in order, each once.
+
+    Raises
+    ------
+    LabkitError
+        If there is none, or one that is not a whole number from 1 on.
+    """
+    numbers = sorted(set(workers))
+    if not numbers or any(not (1 <= n < math.inf and n == int(n)) for n in numbers):
+        raise LabkitError(f"workers: {numbers}; allowed: whole numbers from 1 on")
+    return [int(n) for n in numbers]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,17 @@ import numpy as np
 
 from labkit.errors import LabkitError
 from labkit.prediction.families import FAMILIES
-from labkit.prediction.forecast import LEVEL, NEARLY_LINEAR, NO_LIMIT, Forecast, Forecasts
+from labkit.prediction.forecast import (
+    LEVEL,
+    NEARLY_LINEAR,
+    NO_LIMIT,
+    Forecast,
+    Forecasts,
+    check_level,
+    check_workers,
+)
 from labkit.prediction.mixture import condition
-from labkit.prediction.points import Points, read
+from labkit.prediction.points import read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +63,7 @@ class Prediction(Forecasts):
 
 
 def predict(
-    points: str | Path | Points | Mapping[int, float] | pd.DataFrame,
+    points: str | Path | Mapping[int, float] | pd.DataFrame,
     until: int | None = None,
     *,
     workers: Iterable[int] | None = None,
@@ -93,9 +100,8 @@ def predict(
     --------
     >>> predict({1: 22.3, 2: 45.05, 4: 46.61}, workers=[8])  # doctest: +SKIP
     """
-    known = points if isinstance(points, Points) else read(points)
-    if not 0 < level < 1:
-        raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+    known = read(points)
+    check_level(level)
     if workers is not None and until is not None:
         raise LabkitError("until and workers: give one of them")
     most = int(known.workers.max())
@@ -104,14 +110,12 @@ def predict(
         if last < 1:
             raise LabkitError(f"until: {last!r}; allowed: 1 or more workers")
         workers = range(1, last + 1)
-    asked = sorted(set(itertools.islice(workers, MOST_TARGETS + 1)))
+    asked = check_workers(itertools.islice(workers, MOST_TARGETS + 1))
     if len(asked) > MOST_TARGETS:
         raise LabkitError(
             f"workers: at most {MOST_TARGETS} numbers can be predicted at once. The most that was "
             f"measured is {most}: give until, or fewer workers"
         )
-    if not asked or any(not (n >= 1 and math.isfinite(n) and n == int(n)) for n in asked):
-        raise LabkitError(f"workers: {asked}; allowed: whole numbers from 1 on")
     wanted = np.array(asked, float)
     targets = np.concatenate([[1.0], wanted])
     mixture = condition(FAMILIES, known.workers, known.throughput, targets, known.variance)
@@ -121,10 +125,10 @@ def predict(
     return Prediction(
         tuple(
             Forecast(
-                int(n), float(x), float(a), float(b), float(x / one),
+                n, float(x), float(a), float(b), float(x / one),
                 NO_LIMIT if x >= NEARLY_LINEAR * n * one else likely,
             )
-            for n, x, a, b in zip(wanted, middle, low[1:], high[1:], strict=True)
+            for n, x, a, b in zip(asked, middle, low[1:], high[1:], strict=True)
         ),
         level, reasons, most, known.notes,
     )  # fmt: skip

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
-from labkit.errors import LabkitError, nearest
+from labkit.analysis.scaling import CIRCUMSTANCES, plain
+from labkit.errors import LabkitError
+from labkit.runs.basis import ALIKE, NoDemands, basis
 from labkit.simulation import Demands, System
 from labkit.simulation.stations import in_slices, of_slices
 from labkit.simulation.system import passing
-from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
+from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
 from labkit.trials.nodes import NODE
 
@@ -24,21 +26,10 @@ if TYPE_CHECKING:
 FLOAT = 4
 """Bytes of an element of a variable."""
 
-ALIKE = ("servers", "clip_norm", "loss_over_time")
-"""Fields of a trial that ask workers or servers for more or less, and are not asked about."""
-
 SHORTER = 1.8
 """How many times shorter the interval between updates has to become, nearly as twice as many
 workers make it, to tell what pauses cost servers: busy ones have none to lose, and with less
 chance would count for much."""
-
-
-class NoDemands(LabkitError):
-    """No run from which the demands of a step could be taken."""
-
-
-class NotMeasured(NoDemands):
-    """No run of what was asked for; the last line of the message is a command that makes one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,8 @@ class Measured:
     sizes_known : bool
         Whether the bytes of the variables are the model's own.
     served : tuple of int
-        The numbers of workers beside which servers were looked at; empty if none were.
+        The numbers of workers beside which servers were looked at; empty if none were, or runs
+        with more workers than one could not say what servers take.
     """
 
     framework: str
@@ -85,7 +77,8 @@ class Measured:
             The fraction of a core that a node has; of a slow node, whose gradients take
             ``slowdown`` times as long by themselves, for all else.
         **values
-            Further attributes of `System`.
+            ``strategy``, ``slowdown``, ``slowdown_spread``, ``bandwidth`` and ``cores`` of
+            `System`.
 
         Returns
         -------
@@ -153,7 +146,9 @@ def measured(
     ----------
     table : DataFrame
         One row per trial.
-    framework, model : str
+    framework : str
+    model : str
+        Its name, or its file.
     batch_size : int
     strategy : str
     slowdown : float
@@ -174,61 +169,13 @@ def measured(
     NoDemands
         If there are none; it says which trial would do.
     LabkitError
-        If there is no such framework, or the model's name is nearly that of another.
+        If there is no such framework or optimizer, or the model's name is nearly another's.
     """
-    if framework not in SCRIPTED:
-        raise LabkitError(
-            f"framework: {framework!r}{nearest(framework, SCRIPTED)}; allowed: "
-            f"{', '.join(SCRIPTED)}"
-        )
-    known_models = [*MODELS, *dict.fromkeys(table["model"])]
-    if model not in known_models and (meant := nearest(model, known_models, 0.75)):
-        raise LabkitError(f"model: nothing is known of {model!r}{meant}")
-    rows = table[
-        (table["framework"] == framework)
-        & (table["model"] == model)
-        & (table["batch_size"] == batch_size)
-        & (table["workers"] <= known)
-        & table["batches_per_second"].notna()
-    ]
-    if (rows["strategy"] == "script").any():
-        raise NoDemands(
-            f"{model} is a script: what it asks of servers is unknown, so it cannot be simulated. "
-            "From its throughputs with two numbers of workers or more:\n"
-            f"  labkit results --model {model} --output mine.csv\n  labkit predict mine.csv"
-        )
-    if "optimizer" in rows:  # servers have more to do for some than for others
-        rows = rows[rows["optimizer"] == optimizer]
-    for name in ("threads", *NODE):
-        usual = math.inf if name == "bandwidth" else 1.0
-        said = rows[name].astype(float).fillna(usual) if name in rows else usual
-        rows = rows.assign(**{name: said})
-    every = settled(rows[rows["threads"] == 1])
-    rows = every[every["workers"] == 1]
-    served = rows[(rows["strategy"] != "single") & ~rows["oversubscribed"].astype(bool)]
-    network = bandwidth or math.inf
-    for node in ((slowdown, cpu, network), (slowdown, cpu, math.inf), (slowdown, 1.0, math.inf),
-                 (1.0, 1.0, math.inf)):  # fmt: skip
-        alike = (served[["slowdown", "cpu", "bandwidth"]] == node).all(axis="columns")
-        if alike.any():
-            break
-    stretched, share, network = node
-    served = served[alike]
-    same = served["strategy"] == strategy
-    served = served[same] if same.any() else served
-    if served.empty:
-        raise NotMeasured(
-            f"no run of {framework} {model} at batch size {batch_size} with one worker and its "
-            "server has been measured, so there is nothing to predict from. First:\n"
-            f"  labkit run --framework {framework} --model {model} --batch-size {batch_size} "
-            "--workers 1 --learning-rate 0.025 --steps 200 --repeats 3"
-            + f" --optimizer {optimizer}" * (optimizer != "sgd")
-        )
-    served = latest(served, (*CIRCUMSTANCES, *ALIKE))
-    where = {name: served[name].iloc[0] for name in CIRCUMSTANCES if name in served}
-    alone = rows[(rows["strategy"] == "single") & (rows["slowdown"] == 1) & (rows["cpu"] == 1)]
-    for name, value in where.items():
-        alone = alone.loc[[plain(other) == plain(value) for other in alone[name]]]
+    base = basis(
+        table, framework, model, batch_size, strategy, slowdown, optimizer, cpu, known, bandwidth
+    )
+    served, (stretched, share, network) = base.served, base.node
+    model = Path(model).name
     wall = 1 / served["batches_per_second"].mean()
     taken = _mean(served, "cpu_ms_per_step") / 1000
     if math.isnan(taken):
@@ -238,7 +185,7 @@ def measured(
         )
     compute = _mean(served, "compute_ms") / 1000
     if math.isnan(compute):
-        compute = _mean(alone, "cpu_ms_per_step") / 1000
+        compute = _mean(base.alone, "cpu_ms_per_step") / 1000
     compute = float(np.fmin(compute, taken))
     # What a gradient took longer than the calibration's comes off a slow node's wait: a worker
     # cannot have sent and received for longer than the step left it.
@@ -248,7 +195,7 @@ def measured(
     left = max(0.0, wall - stretched * compute - sent)
     client = min(taken - compute, share * left)
     left = max(0.0, left - client / share)  # for the servers
-    server, cooling, beside = _server(every, served, framework, variables)
+    server, cooling, beside = _server(base.every, served, framework, variables)
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
         server = float(np.fmin(server, share * left))
@@ -263,12 +210,13 @@ def measured(
         variables=variables,
         latency=max(0.0, left - in_slices(took * (1 - hidden), slice_of)),
         hidden=hidden,
-        per_step=_per_step(rows, served, server),
+        per_step=_per_step(base.ones, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),
     )
     return Measured(
         framework, model, demands, tuple(served["batches_per_second"]),
-        int(served["samples_per_epoch"].iloc[0]), batch_size, where, sizes is not None, beside,
+        int(served["samples_per_epoch"].iloc[0]), batch_size, base.circumstances,
+        sizes is not None, beside,
     )  # fmt: skip
 
 
@@ -320,7 +268,9 @@ def _server(
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
         return math.nan, (), ()
-    if (served["strategy"] == "async-ps").all() and not _on_one_core(served, framework):
+    async_ps = (served["strategy"] == "async-ps").all()
+    alone_says_less = async_ps and not _on_one_core(served, framework)
+    if alone_says_less:
         beside = _beside(served, framework)
         like = every[(every["strategy"] == "async-ps") & ~every["oversubscribed"].astype(bool)]
         rows = _like(served, like, but=("servers",) if beside else ())
@@ -348,7 +298,7 @@ def _server(
     cooling = tuple(
         (points[workers][0], max(0.0, points[workers][1] - server)) for workers in told
     )
-    return server, cooling if longer else (), tuple(sorted(told))
+    return server, cooling if longer else (), tuple(sorted(told)) if alone_says_less else ()
 
 
 def _like(served: pd.DataFrame, rows: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:
@@ -376,7 +326,7 @@ def _beside(rows: pd.DataFrame, framework: str) -> bool:
 def _on_one_core(rows: pd.DataFrame, framework: str) -> bool:
     """Whether each server shared a core with its worker, as those of one machine do."""
     local = "launcher" not in rows or (rows["launcher"] == "local").all()
-    return bool(local and FRAMEWORKS[framework].servers_per_worker)
+    return bool(local and _beside(rows, framework))
 
 
 def _mean(rows: pd.DataFrame, column: str) -> float:

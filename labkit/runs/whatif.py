@@ -13,7 +13,15 @@ import numpy as np
 from scipy import stats
 
 from labkit.errors import LabkitError
-from labkit.prediction.forecast import LEVEL, NEARLY_LINEAR, NO_LIMIT, Forecast, Forecasts
+from labkit.prediction.forecast import (
+    LEVEL,
+    NEARLY_LINEAR,
+    NO_LIMIT,
+    Forecast,
+    Forecasts,
+    check_level,
+    check_workers,
+)
 from labkit.prediction.mixture import DISCREPANCY
 from labkit.runs.demands import Measured
 from labkit.simulation import Answer, simulate
@@ -25,6 +33,9 @@ UPDATES = 2000
 LEAST_STEPS = 20
 """Of each worker in it."""
 
+MOST_REQUESTS = 10_000_000
+"""Of all servers in a simulation: more take minutes, and gigabytes."""
+
 ALONE = 0.05
 """How far, relatively, a single run without repeats may be from the next."""
 
@@ -34,6 +45,11 @@ SLOWEST = "slower workers"
 
 SELDOM = " A server that one worker seldom asks takes longer: measure 2 and 5 workers, too."
 """What there is to know where slow servers were looked at beside one worker alone."""
+
+
+def _steps(workers: int) -> int:
+    """Return how many steps of each worker are simulated."""
+    return max(UPDATES // workers, LEAST_STEPS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +80,7 @@ class WhatIf(Forecasts):
         return (
             f"{100 * self.level:g}% intervals, simulated from {runs} of one worker{machine}, "
             f"{sum(rates) / len(rates):.4g} batches/s{servers}."
-            + SELDOM * (beside == "1" and self.asked.get("cpu", 1) < 1)
+            + SELDOM * (self.measured.served == (1,) and self.asked.get("cpu", 1) < 1)
         )
 
     def worth(self, efficiency: float) -> int:
@@ -94,12 +110,33 @@ class WhatIf(Forecasts):
             One of those that were asked for.
         price : float
             Of a node for an hour. Servers that are not beside workers have nodes of their own.
+
+        Returns
+        -------
+        float
+            In the currency of the price.
         """
         forecast = next(f for f in self.forecasts if f.workers == workers)
         system = self.measured.system(workers, **self.asked)
         nodes = workers + (0 if system.beside else system.servers)
         batches = self.measured.samples_per_epoch / self.measured.batch_size
         return price * nodes * batches / forecast.throughput / 3600
+
+    def check(self, workers: int) -> None:
+        """Make sure that so many workers can be simulated in minutes and in little memory.
+
+        Raises
+        ------
+        LabkitError
+            If not.
+        """
+        visits = np.count_nonzero(self.measured.system(workers, **self.asked).placed()[0])
+        if workers * _steps(workers) * visits > MOST_REQUESTS:
+            raise LabkitError(
+                f"workers: {workers}; each step sends gradients to {visits} of the servers, and "
+                f"{_steps(workers)} steps each are too many to simulate; allowed: at most "
+                f"{MOST_REQUESTS // (_steps(workers) * visits)} workers with as many such servers"
+            )
 
     def _forecast(self, workers: int) -> Forecast:
         answer = self._simulated(workers)
@@ -118,12 +155,14 @@ class WhatIf(Forecasts):
         """Return what is simulated if servers take so many times as long as was measured."""
         system = self.measured.system(workers, **self.asked)
         system = replace(system, demands=system.demands.serving(served))
-        return simulate(system, steps=max(UPDATES // workers, LEAST_STEPS))
+        return simulate(system, steps=_steps(workers))
 
     def _real(self, workers: int, throughput: float) -> float:
         """Return the share of a step that is not a slow node's wait, which is as long as it is."""
         system = self.measured.system(workers, **self.asked)
-        waited = (harmonic_mean(system.slowdowns) - 1) * system.demands.compute
+        in_step = system.strategy == "sync-ps"
+        slow = max(system.slowdowns) if in_step else harmonic_mean(system.slowdowns)
+        waited = (slow - 1) * system.demands.compute
         return max(0.0, 1 - waited * throughput / workers)
 
     def _interval(self, workers: int, throughput: float) -> tuple[float, float]:
@@ -179,10 +218,8 @@ def what_if(
     LabkitError
         If a value cannot be used.
     """
-    wanted = sorted(set(workers))
-    if not wanted or wanted[0] < 1:
-        raise LabkitError(f"workers: {wanted}; allowed: numbers from 1 on")
-    if not 0 < level < 1:
-        raise LabkitError(f"level: {level!r}; allowed: between 0 and 1, such as 0.9")
+    wanted = check_workers(workers)
+    check_level(level)
     found = WhatIf((), level, measured, asked)
+    found.check(wanted[-1])
     return replace(found, forecasts=tuple(found._forecast(n) for n in wanted))

@@ -27,7 +27,7 @@ class Answer:
         For each number of updates that others made between a worker's pull and the application
         of its gradient, its share of all gradients.
     late : float
-        Share of gradients whose computation took longer than its stretched time.
+        Share of gradients whose computation took over `LATE` times its stretched time.
     """
 
     throughput: float

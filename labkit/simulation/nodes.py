@@ -23,6 +23,10 @@ TURNS = 0.04
 CROWD = 6.0
 """Processes of a core of which each finds nothing of its own in the caches; more are no worse."""
 
+BEHIND = 8
+"""Gradients of one worker that a server with threads may still be working on after its answers:
+without a bound it would fall ever further behind, where it has more to do than time for it."""
+
 
 def interference(compute: float, sharing: float) -> float:
     """Return how much more a server's work costs, as a share, than beside a single worker.
@@ -106,10 +110,17 @@ class Server:
 
     def serve(self) -> None:
         """Begin with what has waited for its turn, if it has come."""
-        while self.waiting and (self.threads or not self.open):
-            worker, *service = self.waiting.popleft()
-            self.open.append(worker)
-            self.work(*service)
+        if self.threads:
+            for asked in tuple(self.waiting):
+                if self.open.count(asked[0]) < BEHIND:
+                    self.waiting.remove(asked)
+                    self._begin(*asked)
+        elif self.waiting and not self.open:
+            self._begin(*self.waiting.popleft())
+
+    def _begin(self, worker: int, seconds: float, done: Done, what: Any) -> None:
+        self.open.append(worker)
+        self.work(seconds, done, what)
 
     def end(self, worker: int) -> None:
         """Note that all that a worker asked for has been done, and go on."""
@@ -161,7 +172,7 @@ class Nodes:
         Of each node.
     servers : list of Server
     turns : float
-        How many times as much a worker's work costs as with its core to itself.
+        How many times as much a worker's work costs as beside one other process on its core.
     """
 
     def __init__(self, system: System, clock: Clock, numbering: int = 0) -> None:

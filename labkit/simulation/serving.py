@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labkit.simulation.nodes import Nodes, Server
 from labkit.simulation.stations import Done
@@ -44,7 +45,9 @@ class Request(NamedTuple):
     hidden: float
 
 
-def scatter(random: np.random.Generator, mean: float, cv: float, shape: tuple[int, ...]):
+def scatter(
+    random: np.random.Generator, mean: float, cv: float, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
     """Return times of a gamma distribution, which has any spread and is never negative.
 
     Their own mean is made exactly that which was asked for, so that less depends on chance.
@@ -98,7 +101,7 @@ class Serving:
         self.shares, self.hidden = shares[used].tolist(), demands.hidden
         cools = demands.cooling and not self.in_step
         self.cooling = tuple(zip((0.0, 0.0), *demands.cooling, strict=True)) if cools else ()
-        self.seen = [[0] * system.servers for _ in range(system.workers)]
+        self.seen = [[0] * len(used) for _ in range(system.workers)]
         self.held: list[list[Request]] = [[] for _ in range(system.servers)]
         self.staleness: dict[int, float] = defaultdict(float)
 
@@ -119,7 +122,7 @@ class Serving:
         if self.in_step:
             self._ask(request, 0.5, self._add)
         elif server.threads:
-            if not self.seen[worker][number]:
+            if not self.seen[worker][visit]:
                 request = request._replace(work=COLD_START * request.work)
             if any(other != worker for other in server.open):  # no core is left to hide it on
                 request = request._replace(hidden=0.0)
@@ -151,10 +154,10 @@ class Serving:
 
     def _apply(self, request: Request) -> None:
         number, size = self.visits[request.visit]
-        server = self.nodes.servers[number]
-        self.staleness[server.updates - self.seen[request.worker][number]] += size
+        server, seen = self.nodes.servers[number], self.seen[request.worker]
+        self.staleness[server.updates - seen[request.visit]] += size
         server.updates += 1
-        self.seen[request.worker][number] = server.updates
+        seen[request.visit] = server.updates
         if server.threads:
             server.work_alone(self._seconds(request, READING), self._read, request)
         else:

@@ -209,12 +209,14 @@ class Link(Cores):
         It is on both at once, and has passed when it has passed both. Of each it takes so many
         seconds, or longer where it is not alone.
         """
-        passing = [self, into]
-
-        def passed(link: Link) -> None:
-            passing.remove(link)
-            if not passing:
-                done(what)
-
+        message = [2, done, what]
         for link in (self, into):
-            link.run(seconds, passed, link)
+            link.run(seconds, _passed, message)
+
+
+def _passed(message: list[Any]) -> None:
+    """Note that a message has passed one of its links; after the last, go on with what follows."""
+    message[0] -= 1
+    if not message[0]:
+        _, done, what = message
+        done(what)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,12 @@ class Demands:
         return replace(self.serving(1 / cpu), client=self.client / cpu)
 
     def serving(self, times: float) -> Demands:
-        """Return the demands where servers take so many times as long for everything."""
+        """Return the demands where servers take so many times as long for everything.
+
+        Parameters
+        ----------
+        times : float
+        """
         cooling = tuple((pause, times * seconds) for pause, seconds in self.cooling)
         return replace(
             self, server=times * self.server, cooling=cooling, per_step=times * self.per_step
@@ -171,7 +177,7 @@ class System:
     def _mistakes(self) -> Iterator[str]:
         for name in ("workers", "servers"):
             value = getattr(self, name)
-            if not (value >= 1 and value == int(value)):
+            if not (isinstance(value, Integral) and value >= 1):
                 yield f"{name}: {value!r}; allowed: whole numbers from 1 on"
         if self.cores is not None and not 0 < self.cores < math.inf:
             yield f"cores: {self.cores!r}; allowed: more than 0"
@@ -239,7 +245,12 @@ class System:
         return slowdowns(self.slowdown, self.slowdown_spread, self.workers)
 
     def placed(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return each server's bytes, and its share of the work of an update."""
+        """Return each server's bytes, and its share of the work of an update.
+
+        Returns
+        -------
+        sizes, work : array of float, shape (servers,)
+        """
         sizes, keys = PLACEMENTS[self.placement](self.demands.variables, self.servers)
         # A split key costs every server its message, beside its part of the bytes.
         work = (sizes + KEY_BYTES * keys).sum(axis=0)

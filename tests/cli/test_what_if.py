@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -40,6 +41,8 @@ def test_it_predicts_from_a_run_with_one_worker(labkit, one):
 def test_a_model_is_known_by_its_file_wherever_that_is(labkit, one):
     asked = [word.replace("lenet5", "models/lenet5") for word in ASKED]
     assert rows(labkit(*asked, "--format=csv")) == rows(labkit(*ASKED, "--format=csv"))
+    refused = labkit(*ASKED[:2], "--model=my models/mlp.py", "--batch-size=50")
+    assert "--model 'my models/mlp.py' --batch-size 50" in refused.output
 
 
 def test_other_nodes_can_be_asked_for(labkit, one):
@@ -88,7 +91,7 @@ def test_it_says_what_is_worth_its_price(labkit, one):
     assert shown.exit_code == 0
     assert "cost  limit" in shown.stdout
     assert "speedup at least 0.9 per worker: up to" in shown.stderr
-    assert "of these, a pass over the training set costs least with 1 workers" in shown.stderr
+    assert "of these, a pass over the training set costs least with 1 worker," in shown.stderr
     found = json.loads(labkit(*ASKED, "--workers", "1", "--price=2", "--format=json").stdout)
     assert found[0]["cost"] == pytest.approx(2 * 120 / 3600, rel=1e-3)
 
@@ -96,8 +99,16 @@ def test_it_says_what_is_worth_its_price(labkit, one):
 def test_what_is_worth_it_is_looked_for_below_the_numbers_asked_for(labkit, one):
     """One worker always is."""
     asked = (*ASKED, "--servers=1", "--slowdown=2", "--efficiency=0.9")
-    many, few = (labkit(*asked, "--workers", *n).stderr for n in (("20", "40"), ("1", "2", "40")))
-    assert many == few and "up to 0" not in few
+    many, few = (labkit(*asked, "--workers", *n) for n in (("20", "40"), ("1", "2", "40")))
+    assert many.exit_code == few.exit_code == 0
+    assert many.stderr == few.stderr
+    assert re.search(r"speedup at least 0.9 per worker: up to [2-5] workers\n", few.stderr)
+
+
+def test_it_says_where_more_might_be_worth_it(labkit, one):
+    asked = (*ASKED, "--slowdown=1000", "--efficiency=0.9", "--workers")
+    assert "per worker: up to 4 workers, the most asked for" in labkit(*asked, "2", "4").stderr
+    assert "per worker: up to 1 worker, the most asked for" in labkit(*asked, "1").stderr
 
 
 @pytest.mark.parametrize("text", ["1Gbit", "1 Gbit/s", "1gbps", "1Gb/s", "1000Mbps", "1e9", "1G"])
@@ -110,7 +121,9 @@ def test_what_is_published_is_said_where_something_else_was_asked_for(labkit):
     asked = ("predict", "--framework=mxnet", "--reference", "--workers", "2")
     shown = labkit(*asked, "--model=lenet5", "--batch-size=99")
     assert shown.exit_code == 1
-    assert "no such run is published of mxnet lenet5; batch sizes there: " in shown.output
+    assert "published of mxnet lenet5 with sgd; batch sizes there: " in shown.output
+    shown = labkit(*asked, "--model=lenet5", "--batch-size=128", "--optimizer=adagrad")
+    assert "published of mxnet lenet5 with adagrad; batch sizes there: 64\n" in shown.output
     shown = labkit(*asked, "--model=my_own.py", "--batch-size=99")
     assert "mxnet lenet5: " in shown.output and "labkit run" not in shown.output
 
@@ -164,7 +177,11 @@ def test_a_csv_needs_no_library_that_measures(tmp_path):
     assert not loaded & {"pydantic", "pandas", "psutil", "labkit.trials", "labkit.campaign"}
 
 
-def test_without_a_run_the_next_step_is_said(labkit, one):
+@pytest.mark.parametrize("measured", [False, True])
+def test_without_a_run_the_next_step_is_said(labkit, measured, request):
+    """On the first day, too."""
+    if measured:
+        request.getfixturevalue("one")
     refused = labkit("predict", "--framework=mxnet", "--model=lstm", "--batch-size=20")
     assert refused.exit_code == 1
     assert "labkit run --framework mxnet --model lstm --batch-size 20" in refused.output
@@ -186,6 +203,9 @@ def test_without_a_run_the_next_step_is_said(labkit, one):
         ([*ASKED, "--efficiency=70"], "efficiency: 70.0; allowed"),
         ([*ASKED, "--price=0"], "price: 0.0; allowed: more than 0"),
         ([*ASKED, "--until=0"], "until: 0; allowed: 1 or more workers"),
+        ([*ASKED, "--until=1000000"], "are too many to simulate; allowed: at most "),
+        ([*ASKED, "--optimizer=sgdd"], "did you mean 'sgd'?; allowed: sgd, adagrad"),
+        (["predict", "--framework=torch", "--model=a.py", ASKED[3]], "a.py is a script"),
         ([*ASKED, "--until=4", "--workers", "2"], "until and workers: give one of them"),
         ([*ASKED, "--slowdown-spread=0.5"], "slowdown_spread: 0.5; allowed: 1 or more"),
         ([*ASKED, "--cpu=0"], "cpu: 0.0; allowed: a fraction of a core"),

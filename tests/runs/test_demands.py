@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from labkit import LabkitError
-from labkit.runs.demands import Measured, NoDemands, measured
+from labkit.runs.basis import NoDemands, NotMeasured
+from labkit.runs.demands import Measured, measured
 from labkit.runs.tables import published
 from labkit.runs.whatif import what_if
 from labkit.simulation import Demands, simulate
@@ -400,6 +401,28 @@ def test_without_a_run_it_says_which_one_would_do(table):
     )
 
 
+def test_without_any_run_it_says_which_one_would_do(store):
+    with pytest.raises(NotMeasured, match="labkit run --framework mxnet --model lenet5"):
+        measured(store.results().table, *WHICH)
+
+
+@pytest.mark.parametrize("values", [{"oversubscribed": True}, {"threads": 2}], ids=str)
+def test_runs_that_do_not_count_are_not_asked_for_once_more(table, values):
+    with pytest.raises(NoDemands, match="do not say what a step demands") as refused:
+        measured(table.assign(**values), *WHICH)
+    assert not isinstance(refused.value, NotMeasured)
+
+
+def test_servers_that_are_not_beside_the_worker_do_not_share_its_core(table):
+    """Four of them in parallel may take longer than the worker waits."""
+    four = table.assign(
+        servers=4, cpu_ms_per_step=96.0, server_cpu_ms_per_update=12.0, busiest_server=0.25
+    )
+    local, pods = (measured(four.assign(launcher=name), *WHICH) for name in ("local", "pods"))
+    assert local.demands == pods.demands
+    assert local.served == pods.served == (1,)
+
+
 def test_servers_are_those_of_the_framework(table):
     found = measured(table, *WHICH)
     assert found.system(4).beside and found.system(4).servers == 4
@@ -473,6 +496,14 @@ def test_a_slow_nodes_wait_is_certain(table):
     assert width(alone) < width(slow) < width(alone) + 0.1 * (width(real) - width(alone))
 
 
+def test_in_lock_step_the_wait_for_the_slowest_is_certain(table):
+    rates, nodes = measured(table, *WHICH), {"strategy": "sync-ps", "slowdown": 100.0}
+    alike, apart = (
+        what_if(rates, [8], **nodes, slowdown_spread=spread).forecasts[0] for spread in (1, 3)
+    )
+    assert apart.high / apart.low <= alike.high / alike.low
+
+
 def test_near_what_a_server_with_threads_can_do_convoys_make_an_interval_wide():
     """Of 18 workers that just do not come in convoys, and 20 that do; 10 are far from it."""
 
@@ -518,7 +549,8 @@ def test_a_pass_costs_its_nodes_for_its_time(table):
 
 @pytest.mark.parametrize(
     ("values", "said"),
-    [({"workers": []}, "workers"), ({"workers": [0]}, "workers"),
+    [({"workers": []}, "workers"), ({"workers": [0]}, "workers"), ({"workers": [1.5]}, "workers"),
+     ({"workers": [10**6]}, "too many to simulate"),
      ({"workers": [2], "level": 1.0}, "level"), ({"workers": [2], "slowdown": 0.1}, "slowdown")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(table, values, said):
@@ -526,11 +558,27 @@ def test_what_cannot_be_asked_is_refused(table, values, said):
         what_if(measured(table, *WHICH), **values)
 
 
+def test_whole_numbers_of_workers_may_be_fractions_of_a_table_with_gaps(table):
+    one = measured(table, *WHICH)
+    assert what_if(one, [2.0, 4.0]).forecasts == what_if(one, [2, 4]).forecasts
+
+
+def test_only_what_has_servers_of_its_own_may_need_more_workers(table):
+    """Beside a worker, and in lock step, what servers take is taken from one worker alone."""
+    for launcher in ("local", "kubernetes"):
+        found = measured(table.assign(servers=table.workers, launcher=launcher), *WHICH, known=2)
+        assert (found.served == ()) == (launcher == "local")
+        assert "measure 2 and 5" not in what_if(found, [2], cpu=0.16).note
+
+
 def test_scripts_are_not_simulated(table):
     """What they ask of servers is unknown; their rates can still be predicted from."""
     scripts = table.assign(strategy="script", samples_per_epoch=float("nan"))
     with pytest.raises(LabkitError, match="labkit results --model lenet5 --output mine.csv"):
         measured(scripts, *WHICH)
+    unknown = scripts.assign(batch_size=float("nan"), batches_per_second=float("nan"))
+    with pytest.raises(LabkitError, match="is a script"):
+        measured(unknown, *WHICH)
 
 
 def test_the_interval_holds_what_others_would_do_at_a_link():

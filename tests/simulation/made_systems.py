@@ -1,5 +1,7 @@
 """Systems that are not measured anywhere, and the sizes of the networks that labkit comes with."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from labkit.simulation import Demands, System
@@ -22,7 +24,7 @@ cooling = pauses.flatmap(lambda pauses: st.tuples(*[st.tuples(st.just(p), second
                                                     for p in pauses]))  # fmt: skip
 demands = st.builds(
     Demands, compute=seconds, client=seconds, server=seconds, cooling=cooling,
-    latency=st.floats(0, 0.1), hidden=st.floats(0, 1),
+    latency=st.floats(0, 0.1), hidden=st.floats(0, 1), per_step=st.just(0.0),
     compute_cv=st.floats(0, 1), server_cv=st.floats(0, 1),
     variables=st.lists(st.integers(4, 10_000_000), min_size=1, max_size=6).map(tuple),
 )  # fmt: skip
@@ -36,6 +38,28 @@ common = {
 sliced = st.builds(
     System, demands, **common, threads=st.just(True), share=st.floats(0.05, 1, exclude_max=True)
 )
-systems = sliced | st.builds(
+apart = st.builds(
     System, demands, **common, threads=st.booleans(), cores=st.none() | st.floats(0.5, 4)
 )
+beside = st.builds(
+    lambda demands, cores, **values: System(
+        demands, servers=values["workers"], placement="hash", beside=True, cores=cores,
+        **{name: value for name, value in values.items() if name not in ("servers", "placement")},
+    ),
+    demands, st.none() | st.floats(0.5, 4), **common,
+)  # fmt: skip
+
+
+def once_a_step(system):
+    """Return the system, and ones whose servers do some of their work once for a step."""
+    shares = st.sampled_from([0.0, 0.5, 1.0])
+    return shares.map(
+        lambda share: replace(
+            system,
+            demands=replace(system.demands, per_step=share * system.demands.server),
+        )
+    )
+
+
+dedicated = (sliced | apart).flatmap(once_a_step)
+systems = dedicated | beside.flatmap(once_a_step)

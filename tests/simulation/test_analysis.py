@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_systems import LENET, LENET_STEP, mxnet, systems
+from made_systems import LENET, LENET_STEP, dedicated, mxnet
 
 from labkit import LabkitError
 from labkit.simulation import Demands, System, analyse, expected_maximum, simulate
@@ -112,7 +112,7 @@ def test_the_analysis_is_cautious_about_links_of_several_servers(workers, bandwi
 
 
 @settings(max_examples=25, deadline=None)
-@given(systems, st.integers(1, 30))
+@given(dedicated, st.integers(1, 30))
 def test_throughput_keeps_to_the_asymptotic_bounds(system, workers):
     """Of Denning and Buzen: N lone workers, and the rate of the busiest station."""
     several = replace(system, workers=workers, strategy="async-ps", cores=None)
@@ -123,7 +123,7 @@ def test_throughput_keeps_to_the_asymptotic_bounds(system, workers):
 
 
 @settings(max_examples=20, deadline=None)
-@given(systems)
+@given(dedicated)
 def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
     demands = replace(system.demands, hidden=0, compute_cv=0)
     alone = replace(system, demands=demands, workers=1, servers=1, cores=None)

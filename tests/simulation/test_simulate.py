@@ -1,5 +1,6 @@
 """Simulated trials: laws they keep, limits they reach, placements, systems that cannot be."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -52,12 +53,12 @@ def test_the_unit_of_time_does_not_matter(system, unit):
 @settings(max_examples=20, deadline=None)
 @given(systems)
 def test_a_lone_worker_takes_the_sum_of_what_it_demands(system):
-    """On its own node, from one server, whatever the spread."""
+    """From one server, whatever the spread; nothing is sent where that is on the same node."""
     demands = replace(system.demands, cooling=(), hidden=0, compute_cv=0, server_cv=0)
     alone = replace(system, demands=demands, workers=1, servers=1, cores=None, share=1)
     step = (
         demands.compute * alone.slowdown + demands.client + demands.server + demands.latency
-        + 2 * passing(sum(demands.variables), alone.bandwidth)
+        + 2 * passing(sum(demands.variables), alone.bandwidth) * (not alone.beside)
     )  # fmt: skip
     answer = simulate(alone, steps=10)
     assert answer.throughput == pytest.approx(1 / step, rel=1e-9)
@@ -79,6 +80,11 @@ def test_gradients_of_like_workers_are_as_stale_as_there_are_others(workers, slo
 @given(systems, st.integers(1, 1000))
 def test_a_seed_gives_the_same_answer(system, seed):
     assert simulate(system, steps=10, seed=seed) == simulate(system, steps=10, seed=seed)
+
+
+def test_another_seed_scatters_otherwise():
+    varied = System(replace(LENET_STEP, compute_cv=0.5), workers=3)
+    assert simulate(varied, seed=1) != simulate(varied, seed=2)
 
 
 # --- limits -------------------------------------------------------------------------------------
@@ -387,6 +393,16 @@ def test_a_lone_worker_may_find_its_own_gradient_still_worked_on():
     assert in_turn < 0.97 * threads
 
 
+@pytest.mark.parametrize("compute", [0.0, 0.001, 0.1])
+@pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
+@pytest.mark.parametrize("workers", [1, 8])
+def test_what_is_done_after_the_answer_is_done_all_the_same(compute, strategy, workers):
+    demands = Demands(compute=compute, server=0.02, hidden=1)
+    system = System(demands, workers, strategy=strategy, threads=True)
+    most = min(1 / 0.02, workers / compute if compute else math.inf)
+    assert simulate(system, steps=1000).throughput <= 1.02 * most
+
+
 @pytest.mark.parametrize(
     ("server", "wall"),
     [
@@ -522,6 +538,8 @@ def test_tensorflow_gives_each_server_a_variable_in_turn():
     ("values", "said"),
     [
         ({"workers": 0}, "workers: 0; allowed: whole numbers from 1 on"),
+        ({"workers": 2.0}, "workers: 2.0; allowed: whole numbers from 1 on"),
+        ({"servers": math.inf}, "servers: inf; allowed: whole numbers from 1 on"),
         ({"strategy": "asinc-ps"}, "did you mean 'async-ps'?"),
         ({"placement": "hsh"}, "did you mean 'hash'?"),
         ({"slowdown": 0.5}, "slowdown: 0.5; allowed: 1 or more"),
