@@ -14,7 +14,7 @@ from labkit.analysis.scaling import CIRCUMSTANCES, plain
 from labkit.errors import LabkitError
 from labkit.runs.basis import ALIKE, NoDemands, basis
 from labkit.simulation import Demands, System
-from labkit.simulation.stations import in_slices, of_slices
+from labkit.simulation.stations import PERIOD, in_slices, of_slices
 from labkit.simulation.system import passing
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
@@ -105,11 +105,12 @@ class Measured:
         # A gradient on a slow node uses up the node's share of a core for longer, not its wait.
         demands, slowdown = self.demands.on(cpu), values.pop("slowdown", 1.0)
         longer = max(1.0, min(1 / cpu, slowdown))
+        within = slowdown * cpu >= 1  # whether gradients come out of the share, too
         return System(
             replace(demands, compute=demands.compute * longer), workers, servers,
             placement=row.placement, threads=threads,
             beside=beside, slowdown=slowdown / longer,
-            share=cpu if threads and cores is None else 1.0, **values,
+            share=cpu if cores is None and (threads or (beside and within)) else 1.0, **values,
         )  # fmt: skip
 
 
@@ -193,22 +194,30 @@ def measured(
     variables = tuple(FLOAT * size for size in sizes or (1,))
     sent = 0.0 if _beside(served, framework) else 2 * passing(sum(variables), network)
     left = max(0.0, wall - stretched * compute - sent)
-    client = min(taken - compute, share * left)
-    left = max(0.0, left - client / share)  # for the servers
     server, cooling, beside = _server(base.every, served, framework, variables)
+    cold = cooling[-1][1] if cooling else 0.0
+    # Slices of a server with its own node, and of a node with both, who may work at once.
+    own = share if FRAMEWORKS[framework].server_threads else 1.0
+    both = share if _beside(served, framework) and stretched * share >= 1 else 1.0
+    able = spare = of_slices(left, both)
+    if both < 1:
+        spare = min(spare, PERIOD * math.ceil(left / PERIOD) - (server + cold) / share)
+    client = min(taken - compute, share * max(0.0, spare))
+    able = max(0.0, able - client / share)  # for the servers
     if math.isnan(server) or _on_one_core(served, framework):
         # On the worker's own core it cannot have taken more: the rest was before the clock began.
-        server = float(np.fmin(server, share * left))
-    took = (server + (cooling[-1][1] if cooling else 0.0)) / share
-    slice_of = share if FRAMEWORKS[framework].server_threads else 1.0
-    hidden = max(0.0, 1 - of_slices(left, slice_of) / took) if took else 0.0
+        server = float(np.fmin(server, share * able))
+    took = (server + cold) / share
+    hidden = max(0.0, 1 - of_slices(able, own) / took) if took else 0.0
+    half = client / share / 2
+    answered = in_slices(half + in_slices(took * (1 - hidden), own), both)
     demands = Demands(
         compute=compute,
         client=client,
         server=server,
         cooling=cooling,
         variables=variables,
-        latency=max(0.0, left - in_slices(took * (1 - hidden), slice_of)),
+        latency=max(0.0, left - answered - in_slices(half, both)),
         hidden=hidden,
         per_step=_per_step(base.ones, served, server),
         compute_cv=float(np.nan_to_num(_mean(served, "cpu_variation"))),

@@ -181,7 +181,9 @@ class Nodes:
         self.shared: list[Cores] = []
         number = count if system.cores is None else math.ceil(system.cores)
         held = system.beside and (system.cores is None or system.slowdown == 1)
-        if held:
+        if held and system.share < 1:
+            self.cores = [Slices(clock, system.share, math.inf) for _ in range(count)]
+        elif held:
             # Worker and server of a node are held to a core; of too few, to each in turn.
             cores = [Cores(clock, (system.cores or number) / number) for _ in range(number)]
             self.cores = [cores[node % len(cores)] for node in range(count)]

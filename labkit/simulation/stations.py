@@ -13,6 +13,10 @@ PERIOD = 0.1
 """Seconds in each of which a pod may use up its share of a core, as Kubernetes sets it."""
 
 
+ROUNDING = 1e-9
+"""Seconds that do not count: work that takes just what is left of a share is done with it."""
+
+
 def in_slices(seconds: float, share: float) -> float:
     """Return after how long work is done that begins with a period (`Slices`).
 
@@ -152,11 +156,13 @@ class Slices(Cores):
     share : float
         Of each period; 1 for a whole core. Seconds of work are what it would take if the share
         were given evenly.
+    at_once : float
+        Cores that they may use at the same time, as long as the share lasts.
     """
 
-    def __init__(self, clock: Clock, share: float) -> None:
+    def __init__(self, clock: Clock, share: float, at_once: float = 1.0) -> None:
         super().__init__(clock, 1.0)
-        self._speed = 1 / share
+        self._speed, self._at_once = 1 / share, at_once
         self._left = self._end = 0.0
 
     def run(self, seconds: float, done: Done, what: Any) -> None:
@@ -178,11 +184,11 @@ class Slices(Cores):
             return
         self._due += 1  # whatever was scheduled before is no longer true
         stop = finish = self._end
-        self._rate = self._speed / len(jobs) if self._left > 0 else 0.0
+        self._rate = self._speed * min(1.0, self._at_once / len(jobs)) if self._left > 0 else 0.0
         if self._rate:
-            stop = min(self._since + self._left / self._speed, self._end)
+            stop = min(self._since + self._left / (self._rate * len(jobs)), self._end)
             finish = self._since + max(jobs[0][0] - self._given, 0.0) / self._rate
-        if self._rate and finish <= stop:
+        if self._rate and finish <= stop + ROUNDING:
             self.clock.at(finish, self._finish, self._due)
         else:
             self.clock.at(stop, self._stop, self._due)

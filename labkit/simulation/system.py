@@ -148,8 +148,10 @@ class System:
         that is free.
     share : float
         Of a core of its own, which each server with threads has in slices: at full speed until
-        that share of a period is used up (`labkit.simulation.stations.PERIOD`). What `demands`
-        says is what its work would take if the share were given evenly, as `Demands.on` has it.
+        that share of a period is used up (`labkit.simulation.stations.PERIOD`). A worker and the
+        server beside it have one share together, and may use it up at the same time, each at the
+        full speed of a core. What `demands` says is what work would take if the share were given
+        evenly, as `Demands.on` has it.
 
     Raises
     ------
@@ -183,8 +185,11 @@ class System:
             yield f"cores: {self.cores!r}; allowed: more than 0"
         if not 0 < self.share <= 1:
             yield f"share: {self.share!r}; allowed: a fraction of a core, such as 0.5"
-        elif self.share < 1 and (self.cores is not None or not self.threads):
-            yield f"share: {self.share!r}; allowed: only of servers with threads and own cores"
+        elif self.share < 1 and (self.cores is not None or not (self.threads or self.beside)):
+            yield (
+                f"share: {self.share!r}; allowed: only of servers with threads or beside workers, "
+                "and own cores"
+            )
         for name, known in (("strategy", STRATEGIES), ("placement", PLACEMENTS)):
             value = getattr(self, name)
             if value not in known:

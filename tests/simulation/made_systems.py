@@ -42,11 +42,14 @@ apart = st.builds(
     System, demands, **common, threads=st.booleans(), cores=st.none() | st.floats(0.5, 4)
 )
 beside = st.builds(
-    lambda demands, cores, **values: System(
-        demands, servers=values["workers"], placement="hash", beside=True, cores=cores,
+    lambda demands, machine, **values: System(
+        demands, servers=values["workers"], placement="hash", beside=True, **machine,
         **{name: value for name, value in values.items() if name not in ("servers", "placement")},
     ),
-    demands, st.none() | st.floats(0.5, 4), **common,
+    demands,
+    st.fixed_dictionaries({"cores": st.none() | st.floats(0.5, 4)})
+    | st.fixed_dictionaries({"share": st.floats(0.05, 1)}),
+    **common,
 )  # fmt: skip
 
 

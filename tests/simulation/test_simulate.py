@@ -416,6 +416,21 @@ def test_a_share_of_a_core_is_given_in_slices(server, wall):
     assert answer.throughput == pytest.approx(1 / (0.5 + wall), rel=1e-6)
 
 
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_a_node_has_its_slices_for_worker_and_server_together(hidden):
+    """A step that takes up a whole slice takes a period."""
+    demands = Demands(compute=0.05, server=0.05, hidden=hidden)
+    answer = simulate(System(demands, beside=True, share=0.16), steps=50)
+    assert answer.throughput == pytest.approx(10, rel=0.01)
+
+
+def test_worker_and_server_may_use_a_slice_at_the_same_time():
+    """What is done after the answer does not keep a worker from receiving it."""
+    demands = Demands(compute=0.01, client=0.02, server=0.01, hidden=1)
+    answer = simulate(System(demands, beside=True, share=0.16, slowdown=20.0), steps=20)
+    assert answer.throughput == pytest.approx(1 / (0.2 + 0.02 * 0.16), rel=1e-6)
+
+
 def test_slices_are_no_more_than_a_share():
     demands = Demands(compute=0.5, server=0.05)
     answer = simulate(System(demands, workers=40, threads=True, share=0.16))
