@@ -110,12 +110,13 @@ def predict(
         if last < 1:
             raise LabkitError(f"until: {last!r}; allowed: 1 or more workers")
         workers = range(1, last + 1)
-    asked = check_workers(itertools.islice(workers, MOST_TARGETS + 1))
-    if len(asked) > MOST_TARGETS:
+    numbers = set(itertools.islice(workers, MOST_TARGETS + 1))
+    if len(numbers) > MOST_TARGETS:
         raise LabkitError(
             f"workers: at most {MOST_TARGETS} numbers can be predicted at once. The most that was "
             f"measured is {most}: give until, or fewer workers"
         )
+    asked = check_workers(numbers)
     wanted = np.array(asked, float)
     targets = np.concatenate([[1.0], wanted])
     mixture = condition(FAMILIES, known.workers, known.throughput, targets, known.variance)

@@ -122,20 +122,16 @@ class WhatIf(Forecasts):
         batches = self.measured.samples_per_epoch / self.measured.batch_size
         return price * nodes * batches / forecast.throughput / 3600
 
-    def check(self, workers: int) -> None:
-        """Make sure that so many workers can be simulated in minutes and in little memory.
-
-        Raises
-        ------
-        LabkitError
-            If not.
-        """
-        visits = np.count_nonzero(self.measured.system(workers, **self.asked).placed()[0])
-        if workers * _steps(workers) * visits > MOST_REQUESTS:
+    def _check(self, workers: int) -> None:
+        """Refuse so many workers, or servers, that simulating them would take too much."""
+        system = self.measured.system(workers, **self.asked)
+        requests = _steps(workers) * max(workers, system.servers)
+        if requests <= MOST_REQUESTS:  # else it takes too much to place variables
+            requests = _steps(workers) * workers * np.count_nonzero(system.placed()[0])
+        if requests > MOST_REQUESTS:
             raise LabkitError(
-                f"workers: {workers}; each step sends gradients to {visits} of the servers, and "
-                f"{_steps(workers)} steps each are too many to simulate; allowed: at most "
-                f"{MOST_REQUESTS // (_steps(workers) * visits)} workers with as many such servers"
+                f"workers: {workers} with {system.servers} servers; simulating them would take "
+                f"{requests:,} requests or more; allowed: at most {MOST_REQUESTS:,}"
             )
 
     def _forecast(self, workers: int) -> Forecast:
@@ -221,5 +217,5 @@ def what_if(
     wanted = check_workers(workers)
     check_level(level)
     found = WhatIf((), level, measured, asked)
-    found.check(wanted[-1])
+    found._check(wanted[-1])
     return replace(found, forecasts=tuple(found._forecast(n) for n in wanted))
