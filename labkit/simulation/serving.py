@@ -124,8 +124,8 @@ class Serving:
         elif server.threads:
             if not self.seen[worker][visit]:
                 request = request._replace(work=COLD_START * request.work)
-            if any(other != worker for other in server.open):  # no core is left to hide it on
-                request = request._replace(hidden=0.0)
+            if not server.core.spare and any(other != worker for other in server.open):
+                request = request._replace(hidden=0.0)  # no core is left to hide it on
             self._ask(request, RECEIVING, self._received)
         else:
             self._ask(request, 1.0, self._apply)

@@ -105,6 +105,11 @@ class Cores:
         """Whether a process computes on them."""
         return bool(self._jobs)
 
+    @property
+    def spare(self) -> bool:
+        """Whether a whole one is left beside those that are computed on, or beside the first."""
+        return self.count - max(1, len(self._jobs)) >= 1
+
     def run(self, seconds: float, done: Done, what: Any) -> None:
         """Compute for some seconds of CPU time, then call `done` with `what`."""
         if not seconds:

@@ -333,6 +333,12 @@ def test_a_server_with_threads_hides_nothing_beside_others():
     assert 0.8 * 8 * one < eight < 0.97 * 8 * one
 
 
+def test_beside_others_a_server_with_threads_hides_what_a_free_core_does():
+    hidden = replace(LENET_STEP, hidden=1, compute_cv=0.3)
+    one, eight = (simulate(System(hidden, n, threads=True, cores=16)).throughput for n in (1, 8))
+    assert eight == pytest.approx(8 * one, rel=0.01)
+
+
 @pytest.mark.parametrize("threads", [False, True])
 def test_a_server_takes_longer_the_longer_ago_it_was_asked(threads):
     demands = Demands(compute=0.5, server=0.01, cooling=((2, 0.04),))
