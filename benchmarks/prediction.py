@@ -208,11 +208,14 @@ def of_slow_nodes():
 
 def of_later_ones():
     """Print how far slow nodes are that were measured after what they are simulated with."""
-    for name in ("trials", "mxnet"):
+    for name in ("trials", "mxnet", "fifty"):
         trials = modernise(pd.read_csv(REFERENCE / "convoys" / f"{name}.csv"))
         later = slow_nodes(trials)
-        print(f"convoys/{name}.csv, from at most {HELD_OUT} workers, ", end="")
+        known = f"convoys/{name}.csv, from at most {HELD_OUT} workers"
+        print(f"{known}, ", end="")
         shown(*simulated(later, trials))
+        print(f"{known}, from the points, ", end="")
+        shown(*errors_of(later, None))
 
 
 def of_sixteen_cores():
