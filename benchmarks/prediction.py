@@ -164,15 +164,21 @@ def seconds(command):
     return min(times)
 
 
-def shown(errors, misses, points):
-    """Print the errors; return their medians, the worst ones, and the intervals' share of hits."""
+def print_errors(errors):
+    """Print the errors; return their medians and the worst ones."""
     medians = {who: statistics.median(values) for who, values in errors.items()}
     worst = {who: max(values) for who, values in errors.items()}
-    held = 1 - len(misses) / points
-    print(f"{points} points predicted; 90 % intervals hold {held:.0%}")
     for who, median in medians.items():
         mean = statistics.mean(errors[who])
         print(f"  {who:26} error: median {median:6.2%}, mean {mean:6.1%}, worst {worst[who]:6.1%}")
+    return medians, worst
+
+
+def shown(errors, misses, points):
+    """Print the errors; return their medians, the worst ones, and the intervals' share of hits."""
+    held = 1 - len(misses) / points
+    print(f"{points} points predicted; 90 % intervals hold {held:.0%}")
+    medians, worst = print_errors(errors)
     print("\n".join(misses))
     return medians, worst, held
 
@@ -185,37 +191,44 @@ def of_others(first):
 
 
 def of_slow_nodes():
-    """Print how far slow nodes are from what is predicted; whether it is too far."""
+    """Print how far slow nodes are from what is predicted; return whether too far, and errors."""
     trials = results.published()
     slow = slow_nodes(trials)
     curves = bent(slow)
     lines = {setting: table for setting, table in slow.items() if setting not in curves}
     known = f"from at most {HELD_OUT} workers"
+    found, others = simulated(slow, trials), errors_of(slow, None)
     print(f"slow nodes, {known}, ", end="")
-    medians, worst, held = shown(*simulated(slow, trials))
+    medians, worst, held = shown(*found)
     bad = medians["simulated"] > 0.05 or worst["simulated"] > 0.15 or not 0.8 <= held <= 0.97
     print(f"the same, from the points, {known}, ", end="")
-    shown(*errors_of(slow, None))
+    shown(*others)
     print(f"of these where throughput does not bend, {known}, ", end="")
     medians, worst, _ = shown(*errors_of(lines, None))
     bad |= medians["labkit"] > 0.05 or worst["labkit"] > 0.15
     print(f"where it bends, simulated, {known}, ", end="")
     ours, *_ = shown(*simulated(curves, trials))
     print(f"where it bends, from the points, {known}, ", end="")
-    others, *_ = shown(*errors_of(curves, None))
-    return bad or ours["simulated"] > min(others.values())
+    theirs, *_ = shown(*errors_of(curves, None))
+    return bad or ours["simulated"] > min(theirs.values()), found[0] | others[0]
 
 
-def of_later_ones():
-    """Print how far slow nodes are that were measured after what they are simulated with."""
+def of_later_ones(errors):
+    """Print how far slow nodes are that were measured later, and they and the others together."""
+    every = {who: list(values) for who, values in errors.items()}
     for name in ("trials", "mxnet", "fifty"):
         trials = modernise(pd.read_csv(REFERENCE / "convoys" / f"{name}.csv"))
         later = slow_nodes(trials)
         known = f"convoys/{name}.csv, from at most {HELD_OUT} workers"
+        found, others = simulated(later, trials), errors_of(later, None)
         print(f"{known}, ", end="")
-        shown(*simulated(later, trials))
+        shown(*found)
         print(f"{known}, from the points, ", end="")
-        shown(*errors_of(later, None))
+        shown(*others)
+        for who, values in (found[0] | others[0]).items():
+            every[who] += values
+    print(f"all slow nodes, the published and the later ones, {len(every['simulated'])} points")
+    print_errors(every)
 
 
 def of_sixteen_cores():
@@ -246,8 +259,9 @@ def main():
     args = parse(parser)
     print_machine()
     bad = [of_others(first) for first in ([3] if args.quick else args.first)]
-    bad.append(of_slow_nodes())
-    of_later_ones()
+    missed, errors = of_slow_nodes()
+    bad.append(missed)
+    of_later_ones(errors)
     of_sixteen_cores()
     time_command()
     return any(bad)
