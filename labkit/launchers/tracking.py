@@ -82,6 +82,11 @@ class Tracker:
             return self.phase(self._workers[0])  # it has nothing to say of its own training
         return PHASES[reached]
 
+    @property
+    def starting(self) -> int:
+        """How many replicas share the start; none when all workers are ready."""
+        return 0 if all(self.ready(worker) for worker in self._workers) else len(self.names)
+
     def training(self) -> bool:
         """Whether all workers train."""
         return all(self.phase(worker) == PHASES[Step] for worker in self._workers)

@@ -26,3 +26,21 @@ def test_a_server_has_come_as_far_as_the_foremost_worker():
     assert phase_after("worker", 0, "step") == ("while training", True)
     assert phase_after("server", 0, "end") == ("while training", True)
     assert phase_after("worker", 0, "end") == ("at the end", False)
+
+
+def test_replicas_share_the_start_until_all_workers_are_ready():
+    trial = made_runs.trial(framework="tensorflow")
+    tracker = Tracker(trial)
+
+    def starting_after(role, index, kind):
+        made = made_runs.events(trial, role, index)
+        event = next(event for event in made if event["kind"] == kind)
+        tracker.update(decode(made_runs.line(event)))
+        return tracker.starting
+
+    assert tracker.starting == 3
+    assert starting_after("server", 0, "ready") == 3
+    assert starting_after("worker", 0, "ready") == 3
+    assert starting_after("worker", 1, "start") == 3
+    assert starting_after("worker", 1, "ready") == 0
+    assert starting_after("worker", 0, "step") == 0

@@ -18,7 +18,7 @@ from labkit.launchers.kubernetes.room import Room
 from labkit.launchers.kubernetes.shares import Shares
 from labkit.launchers.kubernetes.submission import Submission
 from labkit.launchers.kubernetes.waiting import Startup
-from labkit.launchers.limits import STALL
+from labkit.launchers.limits import stall
 from labkit.launchers.protocol import OnEvent, Pods, TrialFailed, Waiting
 from labkit.launchers.tracking import Tracker
 from labkit.replicas.events import Event
@@ -163,8 +163,8 @@ class Attempt:
         """Raise if the trial takes too long, or nothing happens any more."""
         if time.monotonic() - self._begun - self.room.waited > self.submission.deadline:
             self._fail_deadline()
-        if time.monotonic() - self._progressed > STALL:
-            self._fail_late(f"has shown no sign of life for {STALL:g} s")
+        if time.monotonic() - self._progressed > (seconds := stall(self.tracker.starting)):
+            self._fail_late(f"has shown no sign of life for {seconds:g} s")
 
     def _fail(self, otherwise: str) -> NoReturn:
         """Raise for what went wrong first, after a moment in which the rest becomes known."""

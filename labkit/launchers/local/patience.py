@@ -6,7 +6,7 @@ import math
 import time
 from pathlib import Path
 
-from labkit.launchers.limits import STALL
+from labkit.launchers.limits import stall
 from labkit.launchers.tracking import Tracker
 
 LINGER = 30.0
@@ -30,7 +30,7 @@ class Patience:
     def __init__(
         self, tracker: Tracker, directory: Path, launched: float, deadline: float
     ) -> None:
-        self._launched, self._deadline = launched, deadline
+        self._tracker, self._launched, self._deadline = tracker, launched, deadline
         self._progressed = time.monotonic()
         # A script need not give another sign of life than that it prints, nor use its servers.
         self._files, self._linger = [], math.inf
@@ -55,8 +55,8 @@ class Patience:
             self._progressed = now
         if now - self._launched > self._deadline:
             return f"did not finish within its deadline of {self._deadline:g} s"
-        if now - self._progressed > STALL:
-            return f"has shown no sign of life for {STALL:g} s"
+        if now - self._progressed > (seconds := stall(self._tracker.starting)):
+            return f"has shown no sign of life for {seconds:g} s"
         if workers_left is not None and now - workers_left > self._linger:
             return (
                 f"has ended but for its servers, which stay {LINGER:g} s after the last worker "

@@ -11,7 +11,8 @@ import psutil
 import pytest
 from made_trainer import failing, launch, single
 
-from labkit.launchers.local import attempt, patience
+from labkit.launchers import limits
+from labkit.launchers.local import attempt
 from labkit.launchers.protocol import TrialDiverged
 from labkit.replicas.events import Ready
 from labkit.runs import Run, RunError
@@ -186,10 +187,24 @@ def test_no_sign_of_life(trainer, directory, monkeypatch):
 
     def be_impatient(event):
         if isinstance(event, Ready):
-            monkeypatch.setattr(patience, "STALL", 1.0)
+            monkeypatch.setattr(limits, "STALL", 1.0)
 
     error = failing(single(), directory, be_impatient)
     assert "has shown no sign of life for 1 s. Still running: worker-0 at the barrier." in error
+
+
+def test_a_replica_that_starts_has_more_time(trainer, directory, monkeypatch):
+    """It shares its cores with all others that start."""
+    trainer("""
+        def act(args, events):
+            time.sleep(1)
+            events.write(Ready)
+            time.sleep(60)
+    """)
+    monkeypatch.setattr(limits, "STALL", 0.2)
+    monkeypatch.setattr(limits, "STARTING", 60.0)
+    error = failing(single(), directory)
+    assert "has shown no sign of life for 0.2 s. Still running: worker-0 at the barrier." in error
 
 
 @pytest.mark.usefixtures("datasets")
