@@ -16,10 +16,26 @@ from labkit.simulation.system import System
 NEGLIGIBLE = 1e-6
 """A coefficient of variation below which times do not scatter."""
 
-RECEIVING, APPLYING, READING = 0.6, 0.2, 0.05
-"""Shares of a threaded server's work: receiving gradients, applying them, and reading the weights
-that are asked for, which takes its turn in the thread that applies; the rest is sending them. From
-profiles of TensorFlow's server (docs/simulation.md)."""
+
+class Phases(NamedTuple):
+    """Shares of a threaded server's work; the rest is sending weights.
+
+    Attributes
+    ----------
+    receiving, applying : float
+        Of gradients.
+    reading : float
+        Of the weights that are asked for, which takes its turn in the thread that applies.
+    """
+
+    receiving: float
+    applying: float
+    reading: float
+
+
+BYTES, KEYS = Phases(0.6, 0.2, 0.05), Phases(0.2, 0.5, 0.05)
+"""Of work for bytes, and of work for keys whatever their size; from profiles of TensorFlow's
+server (docs/simulation.md)."""
 
 COLD_START = 1.15
 """How many times as long a server with threads takes for a worker's first gradient, of which it
@@ -99,6 +115,10 @@ class Serving:
         self.work = (work * (demands.server - per_step) * shares[used]).tolist()
         self.last = (per_step * shares[used]).tolist()
         self.shares, self.hidden = shares[used].tolist(), demands.hidden
+        self.phases = [
+            Phases(*(k * key + (1 - k) * byte for key, byte in zip(KEYS, BYTES, strict=True)))
+            for k in system.for_keys()[used].tolist()
+        ]
         cools = demands.cooling and not self.in_step
         self.cooling = tuple(zip((0.0, 0.0), *demands.cooling, strict=True)) if cools else ()
         self.seen = [[0] * len(used) for _ in range(system.workers)]
@@ -126,7 +146,7 @@ class Serving:
                 request = request._replace(work=COLD_START * request.work)
             if not server.core.spare and any(other != worker for other in server.open):
                 request = request._replace(hidden=0.0)  # no core is left to hide it on
-            self._ask(request, RECEIVING, self._received)
+            self._ask(request, self.phases[visit].receiving, self._received)
         else:
             self._ask(request, 1.0, self._apply)
 
@@ -149,7 +169,7 @@ class Serving:
     # Without waiting for anybody.
 
     def _received(self, request: Request) -> None:
-        seconds = self._seconds(request, APPLYING)
+        seconds = self._seconds(request, self.phases[request.visit].applying)
         self._server(request).work_alone(seconds, self._apply, request)
 
     def _apply(self, request: Request) -> None:
@@ -159,12 +179,13 @@ class Serving:
         server.updates += 1
         seen[request.visit] = server.updates
         if server.threads:
-            server.work_alone(self._seconds(request, READING), self._read, request)
+            seconds = self._seconds(request, self.phases[request.visit].reading)
+            server.work_alone(seconds, self._read, request)
         else:
             self._send(request)
 
     def _read(self, request: Request) -> None:
-        seconds = self._seconds(request, 1 - RECEIVING - APPLYING - READING)
+        seconds = self._seconds(request, 1 - sum(self.phases[request.visit]))
         self._server(request).work(seconds, self._send, request)
 
     # In lock step: half of the work for a gradient is adding it up, half is sending the weights.
