@@ -520,7 +520,7 @@ def test_near_what_a_server_with_threads_can_do_convoys_make_an_interval_wide():
     """Of 18 workers that just do not come in convoys, and 20 that do; 10 are far from it."""
 
     def widths(framework):
-        step = Demands(compute=0.0255, server=0.0123)
+        step = Demands(compute=0.0255, server=0.0123, variables=(20_000_000,))
         one = Measured(framework, "lstm", step, (0.6, 0.6), 1000, 5, {}, True, (1, 2, 5))
         found = what_if(one, [10, 18, 20], slowdown=62.5, cpu=0.16, servers=1).forecasts
         assert all(each.low <= each.throughput <= each.high for each in found)
