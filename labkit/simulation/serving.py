@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labkit.simulation.nodes import Nodes, Server
 from labkit.simulation.stations import Done
-from labkit.simulation.system import System
+from labkit.simulation.system import System, for_keys
 
 NEGLIGIBLE = 1e-6
 """A coefficient of variation below which times do not scatter."""
@@ -117,7 +117,7 @@ class Serving:
         self.shares, self.hidden = shares[used].tolist(), demands.hidden
         self.phases = [
             Phases(*(k * key + (1 - k) * byte for key, byte in zip(KEYS, BYTES, strict=True)))
-            for k in system.for_keys()[used].tolist()
+            for k in for_keys(system)[used].tolist()
         ]
         cools = demands.cooling and not self.in_step
         self.cooling = tuple(zip((0.0, 0.0), *demands.cooling, strict=True)) if cools else ()

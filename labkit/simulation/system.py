@@ -262,15 +262,16 @@ class System:
         alone = (np.array(self.demands.variables) + KEY_BYTES).sum()
         return sizes.sum(axis=0), work / alone
 
-    def for_keys(self) -> NDArray[np.float64]:
-        """Return which share of each server's work is for keys, whatever their size.
 
-        Returns
-        -------
-        array of float, shape (servers,)
-            0 of a server that keeps nothing.
-        """
-        sizes, keys = PLACEMENTS[self.placement](self.demands.variables, self.servers)
-        messages = KEY_BYTES * np.asarray(keys, float).sum(axis=0)
-        work = sizes.sum(axis=0) + messages
-        return np.divide(messages, work, out=np.zeros_like(work), where=work > 0)
+def for_keys(system: System) -> NDArray[np.float64]:
+    """Return which share of each server's work is for keys, whatever their size.
+
+    Returns
+    -------
+    array of float, shape (servers,)
+        0 of a server that keeps nothing.
+    """
+    sizes, keys = PLACEMENTS[system.placement](system.demands.variables, system.servers)
+    messages = KEY_BYTES * keys.sum(axis=0)
+    work = sizes.sum(axis=0) + messages
+    return np.divide(messages, work, out=np.zeros_like(work), where=work > 0)

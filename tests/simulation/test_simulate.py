@@ -12,7 +12,7 @@ from made_systems import LENET, LENET_STEP, mxnet, systems
 from labkit import LabkitError
 from labkit.simulation import Demands, System, nodes, simulate, stations
 from labkit.simulation.nodes import interference, turns
-from labkit.simulation.system import passing
+from labkit.simulation.system import for_keys, passing
 
 pytestmark = pytest.mark.unit
 
@@ -564,15 +564,15 @@ def test_every_byte_is_somewhere(system):
 @given(systems)
 def test_what_is_not_for_keys_is_for_bytes(system):
     sizes, shares = system.placed()
-    for_keys = system.for_keys()
-    assert ((for_keys >= 0) & (for_keys <= 1)).all()
-    assert (for_keys[sizes == 0] == 0).all()
-    for_bytes = shares * (1 - for_keys)
+    keys = for_keys(system)
+    assert ((keys >= 0) & (keys <= 1)).all()
+    assert (keys[sizes == 0] == 0).all()
+    for_bytes = shares * (1 - keys)
     assert for_bytes / for_bytes.sum() == pytest.approx(sizes / sizes.sum())
 
 
 def test_eight_keys_are_more_than_half_of_what_a_server_does_for_lenet5():
-    assert System(LENET_STEP).for_keys() == pytest.approx([2.4 / (1.72432 + 2.4)])
+    assert for_keys(System(LENET_STEP)) == pytest.approx([2.4 / (1.72432 + 2.4)])
 
 
 def test_mxnet_keeps_small_keys_whole_and_splits_big_ones():
