@@ -9,15 +9,19 @@ from labkit.replicas.events import decode
 pytestmark = pytest.mark.unit
 
 
+def tell(tracker, role, index, kind):
+    """Let a replica have said something of that kind."""
+    made = made_runs.events(tracker.trial, role, index)
+    event = next(event for event in made if event["kind"] == kind)
+    tracker.update(decode(made_runs.line(event)))
+
+
 def test_a_server_has_come_as_far_as_the_foremost_worker():
     """Also one that was told to leave, and said farewell, while they trained."""
-    trial = made_runs.trial(framework="tensorflow")
-    tracker = Tracker(trial)
+    tracker = Tracker(made_runs.trial(framework="tensorflow"))
 
     def phase_after(role, index, kind):
-        made = made_runs.events(trial, role, index)
-        event = next(event for event in made if event["kind"] == kind)
-        tracker.update(decode(made_runs.line(event)))
+        tell(tracker, role, index, kind)
         return tracker.phase("server-0"), tracker.training()
 
     assert phase_after("server", 0, "start") == ("before all were ready", False)
@@ -29,13 +33,10 @@ def test_a_server_has_come_as_far_as_the_foremost_worker():
 
 
 def test_replicas_share_the_start_until_all_workers_are_ready():
-    trial = made_runs.trial(framework="tensorflow")
-    tracker = Tracker(trial)
+    tracker = Tracker(made_runs.trial(framework="tensorflow"))
 
     def starting_after(role, index, kind):
-        made = made_runs.events(trial, role, index)
-        event = next(event for event in made if event["kind"] == kind)
-        tracker.update(decode(made_runs.line(event)))
+        tell(tracker, role, index, kind)
         return tracker.starting
 
     assert tracker.starting == 3
