@@ -67,17 +67,14 @@ def test_speedups_are_those_of_the_figure():
         assert side.speedups["predicted"].to_dict() == pytest.approx({2: 2, 5: 5}, rel=0.05)
 
 
-@pytest.mark.parametrize(("cpu", "least", "most"), [(None, 4.9, 5), (0.1, 1.5, 2.5)])
-def test_a_share_of_a_core_makes_servers_slow_in_the_prediction_too(cpu, least, most):
-    """Ten milliseconds of a server take a hundred there: no more than ten updates a second.
-
-    And less where gradients come together, so that the server has nothing to do in between.
-    """
+@pytest.mark.parametrize(("cpu", "speedup"), [(None, 5), (0.1, 2.05)])
+def test_a_share_of_a_core_makes_servers_slow_in_the_prediction_too(cpu, speedup):
+    """Twelve milliseconds of a server take 120 there: no more than 8.3 updates a second."""
     results = measured(framework=["tensorflow"], slowdown=10.0, cpu=cpu)
-    results.table["server_cpu_ms_per_update"] = 10.0
+    results.table["server_cpu_ms_per_update"] = 12.0
     results.table["launcher"] = "kubernetes"  # nowhere else is there such a node
     (side,) = guesses.compare(results, {}).sides
-    assert least < side.speedups["predicted"][5] < most * 1.01
+    assert side.speedups["predicted"][5] == pytest.approx(speedup, rel=0.03)
 
 
 @pytest.mark.parametrize(("launcher", "cores"), [("local", 4), ("kubernetes", None)])
