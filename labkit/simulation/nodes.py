@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 from labkit.simulation.stations import Clock, Cores, Done, Link, OwnCore, Slices
@@ -26,6 +26,13 @@ CROWD = 6.0
 BEHIND = 8
 """Gradients of one worker that a server with threads may still be working on after its answers:
 without a bound it would fall ever further behind, where it has more to do than time for it."""
+
+RECEIVING = 8
+"""Threads in which TensorFlow's server receives, each the gradients of some of the workers, one
+after the other: `kGrpcWorkerCacheThreadCount` in TensorFlow's `grpc_worker_cache.cc`."""
+
+APPLYING = RECEIVING
+"""The number of the thread that applies gradients, after those that receive."""
 
 
 def interference(compute: float, sharing: float) -> float:
@@ -94,7 +101,7 @@ class Server:
         self.waiting: deque[tuple[int, float, Done, Any]] = deque()
         self.open: list[int] = []
         self.updates = 0
-        self._one_by_one: deque[tuple[float, Done, Any]] = deque()
+        self._turns: dict[int, deque[tuple[float, Done, Any]]] = defaultdict(deque)
         self._used = self._since = self._asked = 0.0
 
     def asked(self) -> float:
@@ -120,7 +127,15 @@ class Server:
 
     def _begin(self, worker: int, seconds: float, done: Done, what: Any) -> None:
         self.open.append(worker)
-        self.work(seconds, done, what)
+        if self.threads:
+            self.work_in(worker % RECEIVING, seconds, done, what)
+        else:
+            self.work(seconds, done, what)
+
+    def receiving(self, worker: int) -> int:
+        """Return how many threads receive if a worker's gradient has just come."""
+        busy = {thread for thread, turns in self._turns.items() if turns} - {APPLYING}
+        return len(busy | {worker % RECEIVING})
 
     def end(self, worker: int) -> None:
         """Note that all that a worker asked for has been done, and go on."""
@@ -138,16 +153,17 @@ class Server:
         else:  # not from here: of many who wait each would be served from within the one before
             self.clock.at(self.clock.now, done, what)
 
-    def work_alone(self, seconds: float, done: Done, what: Any) -> None:
-        """Work in the thread that there is only one of, when it has done all else."""
-        self._one_by_one.append((seconds, done, what))
-        if len(self._one_by_one) == 1:
-            self.work(seconds, self._next, None)
+    def work_in(self, thread: int, seconds: float, done: Done, what: Any) -> None:
+        """Work in one of the threads, when it has done all that it was given before."""
+        turns = self._turns[thread]
+        turns.append((seconds, done, what))
+        if len(turns) == 1:
+            self.work(seconds, self._next, turns)
 
-    def _next(self, _: None) -> None:
-        _, done, what = self._one_by_one.popleft()
-        if self._one_by_one:
-            self.work(self._one_by_one[0][0], self._next, None)
+    def _next(self, turns: deque[tuple[float, Done, Any]]) -> None:
+        _, done, what = turns.popleft()
+        if turns:
+            self.work(turns[0][0], self._next, turns)
         done(what)
 
     def busy(self) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.simulation.nodes import Nodes, Server
+from labkit.simulation.nodes import APPLYING, Nodes, Server
 from labkit.simulation.stations import Done
 from labkit.simulation.system import System, for_keys
 
@@ -41,6 +41,13 @@ COLD_START = 1.15
 """How many times as long a server with threads takes for a worker's first gradient, of which it
 has nothing in its caches. Workers that begin one after the other might else never meet; as it is,
 they do where that keeps the server busy: docs/simulation.md."""
+
+CACHE = 32e6
+"""Bytes of gradients that a server's threads receive at the same time and still find in the cache
+when they apply them: what server processors of the last years have for each group of cores."""
+
+UNCACHED = 0.3e-9
+"""Seconds of CPU that each byte of a gradient takes longer if they do not: docs/simulation.md."""
 
 
 class Request(NamedTuple):
@@ -104,7 +111,8 @@ class Serving:
         steps: int,
         pulled: Callable[[int], None],
     ) -> None:
-        self.nodes, self.pulled, self.workers = nodes, pulled, system.workers
+        self.nodes, self.pulled = nodes, pulled
+        self.workers, self.share = system.workers, system.share
         self.in_step = system.strategy == "sync-ps"
         demands = system.demands
         sizes, shares = system.placed()
@@ -133,11 +141,13 @@ class Serving:
 
     def _arrive(self, gradient: tuple[int, int, int]) -> None:
         worker, visit, step = gradient
-        number, _ = self.visits[visit]
+        number, size = self.visits[visit]
         server = self.nodes.servers[number]
         work = self.work[worker][step][visit]
         if self.cooling:
             work += float(np.interp(server.asked(), *self.cooling)) * self.shares[visit]
+        if server.threads and server.receiving(worker) * size > CACHE:
+            work += UNCACHED * size / self.share
         request = Request(worker, visit, work, self.hidden)
         if self.in_step:
             self._ask(request, 0.5, self._add)
@@ -170,7 +180,7 @@ class Serving:
 
     def _received(self, request: Request) -> None:
         seconds = self._seconds(request, self.phases[request.visit].applying)
-        self._server(request).work_alone(seconds, self._apply, request)
+        self._server(request).work_in(APPLYING, seconds, self._apply, request)
 
     def _apply(self, request: Request) -> None:
         number, size = self.visits[request.visit]
@@ -180,7 +190,7 @@ class Serving:
         seen[request.visit] = server.updates
         if server.threads:
             seconds = self._seconds(request, self.phases[request.visit].reading)
-            server.work_alone(seconds, self._read, request)
+            server.work_in(APPLYING, seconds, self._read, request)
         else:
             self._send(request)
 

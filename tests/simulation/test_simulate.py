@@ -339,6 +339,34 @@ def test_workers_for_all_of_whom_there_is_just_time_come_to_meet():
     assert twenty < 0.9
 
 
+def test_a_server_receives_in_eight_threads():
+    """TensorFlow's: of sixteen gradients eight wait until their threads are done with another."""
+    clock, ends = stations.Clock(), []
+    server = nodes.Server(clock, stations.Cores(clock, 16), threads=True)
+    for worker in range(16):
+        server.take(worker, 1.0, lambda worker: ends.append((clock.now, worker)), worker)
+    server.serve()
+    clock.run()
+    assert ends == [(pytest.approx(1 + worker // 8), worker) for worker in range(16)]
+
+
+def test_gradients_that_leave_the_cache_before_they_are_applied_cost_more():
+    """If eight are received at the same time; one worker's gradient alone stays there."""
+    fit, do_not, alone = (
+        simulate(
+            System(
+                Demands(compute=0.5, server=0.05, variables=(size,)),
+                workers, threads=True, share=0.16,
+            )
+        ).throughput
+        for size, workers in ((4_000_000, 60), (20_000_000, 60), (20_000_000, 1))
+    )  # fmt: skip
+    assert fit == pytest.approx(1 / 0.05, rel=0.01)
+    # 0.3 ns a byte of nearly all gradients, at the share of a core that the server has.
+    assert do_not == pytest.approx(1 / (0.05 + 0.3e-9 * 20e6 / 0.16), rel=0.1)
+    assert alone == pytest.approx(1 / 0.508, rel=0.01)
+
+
 def test_threads_change_nothing_for_workers_that_do_not_meet():
     in_turn, threads = (
         simulate(System(LENET_STEP, workers=4, slowdown=100, threads=threads)).throughput
@@ -467,7 +495,7 @@ def test_slices_are_no_more_than_a_share():
 
 def test_convoys_shorter_than_a_slice_lasts_cost_nothing():
     """A server that stands idle for less than a period has not used less of its share."""
-    demands = Demands(compute=0.011, server=0.016, variables=BIG)
+    demands = Demands(compute=0.011, server=0.016, variables=(4_000_000,))
     evenly, sliced = (
         simulate(System(demands, workers=10, slowdown=10, threads=True, share=share)).throughput
         for share in (1.0, 0.16)
