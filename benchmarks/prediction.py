@@ -216,7 +216,7 @@ def of_slow_nodes():
 def of_later_ones(errors):
     """Print how far slow nodes are that were measured later, and they and the others together."""
     every = {who: list(values) for who, values in errors.items()}
-    for name in ("trials", "mxnet", "fifty", "held"):
+    for name in ("trials", "mxnet", "fifty", "held", "saturated"):
         trials = modernise(pd.read_csv(REFERENCE / "convoys" / f"{name}.csv"))
         later = slow_nodes(trials)
         known = f"convoys/{name}.csv, from at most {HELD_OUT} workers"

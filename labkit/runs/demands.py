@@ -31,6 +31,10 @@ SHORTER = 1.8
 workers make it, to tell what pauses cost servers: busy ones have none to lose, and with less
 chance would count for much."""
 
+LEAST = 0.75
+"""Of what the shortest interval showed, how much an update at least takes without a pause: where
+two measured intervals scatter, the line through them may go anywhere."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -270,9 +274,9 @@ def _server(
 
     First the CPU seconds without a pause between updates, then how many more after the pauses that
     were measured beside one asynchronous worker and more: the first is drawn on from the two
-    shortest. A number of workers that hardly shortens the pauses is left out: there the server is
-    busy all the time, or they are too few more to tell. The seconds are the busiest server's, over
-    its share.
+    shortest, down to `LEAST`. A number of workers that hardly shortens the pauses is left out:
+    there the server is busy all the time, or they are too few more to tell. The seconds are the
+    busiest server's, over its share.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
@@ -303,7 +307,7 @@ def _server(
     (pause, server), *longer = (points[workers] for workers in told)
     if longer:
         per_second = max(0.0, longer[0][1] - server) / (longer[0][0] - pause)
-        server = max(0.0, server - per_second * pause)
+        server = max(LEAST * server, server - per_second * pause)
     cooling = tuple(
         (points[workers][0], max(0.0, points[workers][1] - server)) for workers in told
     )

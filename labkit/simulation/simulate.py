@@ -23,7 +23,7 @@ def simulate(system: System, steps: int = STEPS, seed: int = SEED) -> Answer:
     """Simulate a trial on its machines.
 
     A worker computes, pushes its gradients, and goes on when it has all weights. Each server
-    serves one worker after the other, or has threads in which it receives from all at once, and
+    serves one worker after the other, or has threads in which it receives from eight at once, and
     one in which it applies what has been received; servers work at the same time. Cores are shared
     evenly by the processes on them, and links, in each direction, by the messages on them (both
     are processor sharing). With ``sync-ps`` no server answers before it has added up the gradients

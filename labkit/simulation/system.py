@@ -128,9 +128,9 @@ class System:
     placement : str
         ``hash`` as in MXNet, ``round-robin`` as in TensorFlow.
     threads : bool
-        Whether a server has a thread for what each worker sends and is sent, and one more that
-        applies gradients, as TensorFlow's; else it serves one worker after the other. Not of a
-        server beside a worker.
+        Whether a server receives in eight threads, of which each has some of the workers, and
+        applies gradients in one more, as TensorFlow's; else it serves one worker after the other.
+        Not of a server beside a worker.
     beside : bool
         Whether server i runs on the node of worker i, instead of one of its own.
     slowdown : float

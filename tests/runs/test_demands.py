@@ -164,7 +164,7 @@ def test_a_slow_node_that_was_faster_than_the_calibration_says_has_no_time_for_a
 
 @pytest.mark.parametrize(
     ("known", "strategy", "servers", "takes"),
-    [(1, "async-ps", 1, 8), (2, "async-ps", 1, 4), (5, "async-ps", 1, 6 - 1 * 5 / 3),
+    [(1, "async-ps", 1, 8), (2, "async-ps", 1, 0.75 * 6), (5, "async-ps", 1, 6 - 1 * 5 / 3),
      (5, "sync-ps", 1, 8), (5, "async-ps", 2, 8)],
 )  # fmt: skip
 def test_a_server_takes_what_it_would_take_without_pauses(
@@ -206,10 +206,11 @@ def test_a_server_cools_down_by_what_it_took_longer_for_fewer_workers(table):
     assert slower == pauses and longer == pytest.approx([2 * each for each in more])
 
 
-def test_a_server_cools_down_by_no_more_than_it_took(table):
-    demands = _from_five(table, {1: 40.0, 2: 20.0, 5: 5.0}).demands
-    assert demands.server == pytest.approx(0, abs=1e-12)
-    assert demands.cooling[0][1] == pytest.approx(0.005)
+def test_a_server_takes_at_least_three_quarters_of_what_the_shortest_pause_showed(table):
+    """Measured: 36 and 19 ms beside two and five, from which the line goes to 8; it took 22."""
+    demands = _from_five(table, {1: 40.0, 2: 36.0, 5: 19.0}).demands
+    assert demands.server == pytest.approx(0.75 * 0.019)
+    assert demands.cooling[0][1] == pytest.approx(0.25 * 0.019)
 
 
 @settings(max_examples=100, deadline=None,
