@@ -14,6 +14,8 @@ from labkit.analysis.scaling import CIRCUMSTANCES, plain
 from labkit.errors import LabkitError
 from labkit.runs.basis import ALIKE, NoDemands, basis
 from labkit.simulation import Demands, System
+from labkit.simulation.nodes import RECEIVING
+from labkit.simulation.serving import CACHE
 from labkit.simulation.stations import PERIOD, in_slices, of_slices
 from labkit.simulation.system import passing
 from labkit.trials.frameworks import FRAMEWORKS
@@ -30,6 +32,10 @@ SHORTER = 1.8
 """How many times shorter the interval between updates has to become, nearly as twice as many
 workers make it, to tell what pauses cost servers: busy ones have none to lose, and with less
 chance would count for much."""
+
+BUSY = 0.5
+"""Share of its time from which on a server receives so much at once that a full cache, which the
+simulation adds, may be in what an update took; looked at where the gradients can fill one."""
 
 LEAST = 0.75
 """Of what the shortest interval showed, how much an update at least takes without a pause: where
@@ -275,8 +281,8 @@ def _server(
     First the CPU seconds without a pause between updates, then how many more after the pauses that
     were measured beside one asynchronous worker and more: the first is drawn on from the two
     shortest, down to `LEAST`. A number of workers that hardly shortens the pauses is left out:
-    there the server is busy all the time, or they are too few more to tell. The seconds are the
-    busiest server's, over its share.
+    there the server is busy all the time, or they are too few more to tell; so is one that keeps
+    the server `BUSY`. The seconds are the busiest server's, over its share.
     """
     row, rows = FRAMEWORKS[framework], served
     if "server_cpu_ms_per_update" not in every:
@@ -291,13 +297,19 @@ def _server(
     points = {}
     looked_at = rows[rows["server_cpu_ms_per_update"].notna()]
     for (workers, servers), group in looked_at.groupby(["workers", "servers"]):
-        work = System(
+        sizes, works = System(
             Demands(1.0, variables=variables), servers=int(servers), placement=row.placement
-        ).placed()[1].max()  # fmt: skip
+        ).placed()
+        work = works.max()
         share = _mean(group, "busiest_server")
         share = work if math.isnan(share) else share
         seconds = _mean(group, "server_cpu_ms_per_update") / 1000 * share / work
-        points[int(workers)] = (1 / _mean(group, "batches_per_second"), seconds)
+        pause = 1 / _mean(group, "batches_per_second")
+        cpu = group["cpu"].fillna(1.0).iloc[0] if "cpu" in group else 1.0
+        overflows = row.server_threads and RECEIVING * sizes.max() > CACHE
+        if points and overflows and seconds > BUSY * cpu * pause:
+            continue
+        points[int(workers)] = (pause, seconds)
     if not points:
         return math.nan, (), ()
     told: list[int] = []

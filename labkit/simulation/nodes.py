@@ -29,7 +29,8 @@ without a bound it would fall ever further behind, where it has more to do than 
 
 RECEIVING = 8
 """Threads in which TensorFlow's server receives, each the gradients of some of the workers, one
-after the other: `kGrpcWorkerCacheThreadCount` in TensorFlow's `grpc_worker_cache.cc`."""
+after the other: `kGrpcWorkerCacheThreadCount` in TensorFlow's `grpc_worker_cache.cc`. In lock step
+the same ones send the weights."""
 
 APPLYING = RECEIVING
 """The number of the thread that applies gradients, after those that receive."""

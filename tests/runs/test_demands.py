@@ -228,6 +228,19 @@ def test_a_server_that_takes_less_beside_fewer_workers_does_not_cool_down(table)
     assert {more for _, more in found.demands.cooling} == {0}
 
 
+@pytest.mark.parametrize(("size", "served"), [("5000000", (1, 5)), ("400000", (1, 5, 25))])
+def test_what_a_full_cache_costs_is_not_told_by_a_server_that_is_busy(table, size, served):
+    """It is simulated, so that what an update took with it would count it twice."""
+    one = table[table["workers"] == 1].iloc[[0]].assign(
+        framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
+        variables=size,
+    )  # fmt: skip
+    rows = [one.assign(workers=n, server_cpu_ms_per_update=ms, batches_per_second=rate)
+            for n, ms, rate in ((1, 8.0, 2.0), (5, 6.0, 10.0), (25, 10.0, 60.0))]  # fmt: skip
+    found = measured(pd.concat(rows, ignore_index=True), "tensorflow", "lenet5", 50, known=25)
+    assert found.served == served
+
+
 def test_a_server_that_is_busy_has_no_pauses_to_lose(table):
     one = table[table["workers"] == 1].iloc[[0]].assign(
         framework="tensorflow", launcher="kubernetes", servers=1, oversubscribed=False,
