@@ -52,6 +52,24 @@ def _steps(workers: int) -> int:
     return max(UPDATES // workers, LEAST_STEPS)
 
 
+def simulated_trial(measured: Measured, workers: int, served: float = 1.0, **asked: Any) -> Answer:
+    """Return what a trial would do, simulated for as long as forecasts take.
+
+    Parameters
+    ----------
+    measured : Measured
+        What runs say of a step.
+    workers : int
+    served : float
+        How many times as long as was measured the servers take.
+    **asked
+        Other arguments of `Measured.system`.
+    """
+    system = measured.system(workers, **asked)
+    system = replace(system, demands=system.demands.serving(served))
+    return simulate(system, steps=_steps(workers))
+
+
 @dataclass(frozen=True, repr=False)
 class WhatIf(Forecasts):
     """Forecasts from what a step demands of a worker and of the servers.
@@ -149,9 +167,7 @@ class WhatIf(Forecasts):
 
     def _simulated(self, workers: int, served: float = 1.0) -> Answer:
         """Return what is simulated if servers take so many times as long as was measured."""
-        system = self.measured.system(workers, **self.asked)
-        system = replace(system, demands=system.demands.serving(served))
-        return simulate(system, steps=_steps(workers))
+        return simulated_trial(self.measured, workers, served, **self.asked)
 
     def _real(self, workers: int, throughput: float) -> float:
         """Return the share of a step that is not a slow node's wait, which is as long as it is."""

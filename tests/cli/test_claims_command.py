@@ -61,15 +61,15 @@ def test_one_claim_whole(labkit, monkeypatch):
 @pytest.fixture
 def simulated_once(monkeypatch):
     """Simulate each setting once, however often the command is called."""
-    found, what_if = {}, simulated.what_if
+    found, once = {}, simulated.simulated_trial
 
     def known(one, workers, **how):
-        key = one.framework, one.model, one.batch_size, *workers, *how.items()
+        key = one.framework, one.model, one.batch_size, workers, *how.items()
         if key not in found:
-            found[key] = what_if(one, workers, **how)
+            found[key] = once(one, workers, **how)
         return found[key]
 
-    monkeypatch.setattr(simulated, "what_if", known)
+    monkeypatch.setattr(simulated, "simulated_trial", known)
 
 
 @pytest.mark.usefixtures("simulated_once")

@@ -46,7 +46,7 @@ def test_the_verdicts_on_the_page_are_those_of_the_published_run():
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_follows_from_slow_nodes_is_on_the_page():
-    """Half a minute of simulations, on a core that has nothing else to do."""
+    """A minute of simulations, on a core that has nothing else to do."""
     found = published(simulated=True)
     assert f"Of the published run: {found.follow}." in PAGE
     assert rows("On nodes like the thesis's, simulated") == [

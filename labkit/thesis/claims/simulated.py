@@ -12,8 +12,8 @@ import pandas as pd
 
 from labkit import analysis
 from labkit.runs.demands import Measured, NoDemands, measured
-from labkit.runs.whatif import what_if
-from labkit.thesis.claims.checks import COUNTS, RATE, TIME, Check, Point
+from labkit.runs.whatif import simulated_trial
+from labkit.thesis.claims.checks import RATE, TIME, Check, Point
 from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, Finding
 from labkit.thesis.claims.nodes import MACHINE, Sample
 from labkit.trials.nodes import PRESETS
@@ -56,7 +56,8 @@ class ThesisNodes:
             if name in table and len(last):
                 table = table[table[name] == last[name].iloc[0]]
         self._table = table
-        self._rates: dict[tuple[Any, ...], tuple[Measured, dict[int, float]] | None] = {}
+        self._measured: dict[tuple[Any, ...], Measured | None] = {}
+        self._rates: dict[tuple[Any, ...], float] = {}
 
     def sample(self, point: Point, column: str, slowdown: float) -> Sample:
         """Return what is simulated of a point, as one value.
@@ -72,27 +73,28 @@ class ThesisNodes:
         if column not in (RATE, TIME):
             return Sample(missing="no rate, which is all that is simulated")
         setting = (point.framework, point.model, point.batch_size, slowdown)
-        if setting not in self._rates:
-            self._rates[setting] = self._simulated(*setting)
-        if self._rates[setting] is None:
+        if setting not in self._measured:
+            self._measured[setting] = self._alone(*setting)
+        one = self._measured[setting]
+        if one is None:
             return Sample(missing="not run with one worker")
-        one, rates = self._rates[setting]
-        rate = rates[point.workers]
+        if (*setting, point.workers) not in self._rates:
+            answer = simulated_trial(one, point.workers, slowdown=slowdown, bandwidth=BANDWIDTH)
+            self._rates[*setting, point.workers] = answer.throughput
+        rate = self._rates[*setting, point.workers]
         if column == TIME:
             steps = one.samples_per_epoch // one.batch_size
             return Sample(np.array([steps * point.workers / rate]))
         return Sample(np.array([rate]))
 
-    def _simulated(
+    def _alone(
         self, framework: str, model: str, batch_size: int, slowdown: float
-    ) -> tuple[Measured, dict[int, float]] | None:
-        """Return what one worker demands, and batches per second by number of workers."""
+    ) -> Measured | None:
+        """Return what one worker demands, None if it was not run."""
         try:
-            one = measured(self._table, framework, model, batch_size, slowdown=slowdown)
+            return measured(self._table, framework, model, batch_size, slowdown=slowdown)
         except NoDemands:
             return None
-        found = what_if(one, COUNTS, slowdown=slowdown, bandwidth=BANDWIDTH)
-        return one, {forecast.workers: forecast.throughput for forecast in found.forecasts}
 
 
 @dataclass(frozen=True)
