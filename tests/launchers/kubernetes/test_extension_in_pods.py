@@ -18,7 +18,7 @@ from extensions import (
 from labkit import Sweep, measure, summarise
 from labkit.campaign import SweepFailed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -29,9 +29,8 @@ def test_commands(namespace, start_labkit):
         if event["kind"] == "step":
             break
     code, table = labkit("ps")
-    assert code == 0 and table.splitlines()[1].split()[:6] == [
-        name, "lenet5", "2", "32", "0.05", "1",
-    ]  # fmt: skip
+    (row,) = (line for line in table.splitlines() if line.startswith(name))
+    assert code == 0 and row.split()[:6] == [name, "lenet5", "2", "32", "0.05", "1"]
     assert "scheduler 1/1 running, worker 2/2 running" in table
     code, lines = labkit("logs", name, "--role", "worker", "--index", "1")
     assert code == 0 and "worker-1| @labkit" in lines
