@@ -136,7 +136,10 @@ def ps(file_format: str) -> None:
         click.echo(f"no trials in namespace {cluster.namespace!r}")
     else:
         ages = [f"{seconds} s" for seconds in table["age_s"]]
-        shown = table.drop(columns=["age_s", "abandoned"]).assign(age=ages)
+        shown = table.drop(columns=["age_s", "abandoned"])
+        # From the right on, columns are left out where a terminal has no room for them.
+        shown.insert(1, "state", shown.pop("state"))
+        shown.insert(2, "age", ages)
         click.echo("\n".join(rows_of(shown, terminal_width())))
         for name in table.loc[table["abandoned"], "trial"]:
             echo(

@@ -1,5 +1,6 @@
 """The commands for what runs in a real cluster."""
 
+import re
 import signal
 
 import pytest
@@ -30,8 +31,7 @@ def test_commands(namespace, start_labkit):
             break
     code, table = labkit("ps")
     (row,) = (line for line in table.splitlines() if line.startswith(name))
-    assert code == 0 and row.split()[:6] == [name, "lenet5", "2", "32", "0.05", "1"]
-    assert "scheduler 1/1 running, worker 2/2 running" in table
+    assert code == 0 and re.search(r"scheduler 1/1 running, worker 2/2 running +\d+ s", row)
     code, lines = labkit("logs", name, "--role", "worker", "--index", "1")
     assert code == 0 and "worker-1| @labkit" in lines
     assert "worker-0|" not in lines and "server-1|" not in lines

@@ -1,12 +1,15 @@
 """What is created for a trial, and what becomes of it; a stand-in: no cluster is needed."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import made_runs
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from labkit.cli import main
 from labkit.launchers.kubernetes import api
 from labkit.launchers.kubernetes.api import Cluster
 from labkit.launchers.kubernetes.errors import ClusterError
@@ -118,6 +121,17 @@ def test_a_cluster_whose_clock_is_ahead(api_server):
     [row] = trials(cluster)
     assert "worker 0/2 running" in row["state"]
     assert row["age_s"] == 0
+
+
+def test_a_narrow_terminal_has_room_for_how_far_a_trial_is(api_server, monkeypatch):
+    """However long ago it began; its fields are what is left out."""
+    monkeypatch.setenv("COLUMNS", "80")
+    api_server.ahead = -36_000.0
+    submitted(Cluster(Settings()))
+    done = CliRunner().invoke(main, ["ps"])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"worker 0/2 running +3600\d s", done.output)
+    assert "No room for" in done.output and max(map(len, done.output.splitlines())) <= 80
 
 
 def own_name(pod):
