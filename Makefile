@@ -15,13 +15,9 @@ setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the inter
 # Continuous integration leaves none out.
 LEFT_OUT := $(if $(or $(ALL),$(filter true,$(CI))),,and not slow)
 
-# Trials in pods wait most of the time: those that may share a node run three at once.
-SHARING := $(if $(LABKIT_TEST_CLUSTER),cluster and not alone)
-
-test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can at once
+test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can on all cores
 	$(BIN)/python -m pytest -m "(unit or beside) $(LEFT_OUT)" --numprocesses auto
-	$(if $(SHARING),$(BIN)/python -m pytest -m "$(SHARING)" --numprocesses 3)
-	$(BIN)/python -m pytest -m "not (unit or beside $(if $(SHARING),or $(SHARING))) $(LEFT_OUT)"
+	$(BIN)/python -m pytest -m "not (unit or beside) $(LEFT_OUT)"
 	@$(if $(LEFT_OUT),echo "slow tests left out: make test ALL=1 runs all")
 
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|laptop-nodes|fifty-nodes)
