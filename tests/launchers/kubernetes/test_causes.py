@@ -177,4 +177,4 @@ def test_deadline(namespace, store):
     error, seconds = failing([trial(**ENDLESS)], store, deadline=20)
     assert "did not finish within its deadline of 20 s. Still running: scheduler-0" in error
     assert "worker-0 while training" in error
-    assert seconds < 60
+    assert seconds < 50

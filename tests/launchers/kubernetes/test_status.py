@@ -14,7 +14,9 @@ from labkit.launchers.kubernetes import manifests
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-def test_commands(namespace, start_labkit):
+def test_commands(namespace, start_labkit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
     def labkit(*arguments):
         done = CliRunner().invoke(main, arguments)
         return done.exit_code, done.output
@@ -32,6 +34,7 @@ def test_commands(namespace, start_labkit):
     code, table = labkit("ps")
     (row,) = (line for line in table.splitlines() if line.startswith(name))
     assert code == 0 and re.search(r"scheduler 1/1 running, worker 2/2 running +\d+ s", row)
+    assert row.split()[-5:] == ["lenet5", "2", "32", "0.05", "1"]
     code, lines = labkit("logs", name, "--role", "worker", "--index", "1")
     assert code == 0 and "worker-1| @labkit" in lines
     assert "worker-0|" not in lines and "server-1|" not in lines
