@@ -9,10 +9,11 @@ Python takes to import numpy. Held to a median error of at most 5 %, no worse th
 at least 70 % of the points inside their intervals. The quick form predicts from three.
 
 Then the published run's slow nodes, ten workers and more from at most five. Simulated, from what
-a step demands, they are held to a median error of at most 5 % and a worst one of 15 %, and 80 to
-97 % of the points have to lie inside their 90 % intervals: always would be too wide. From the
-points they are held to the same errors where throughput does not bend: no few points show a bend
-that comes later. Where it bends, the simulated ones have to be the best on the median.
+a step demands, they are held to a median error of at most 5 %, below that of each of the others,
+and a worst one of 15 %, and 80 to 97 % of the points have to lie inside their 90 % intervals:
+always would be too wide. From the points they are held to the same errors where throughput does
+not bend: no few points show a bend that comes later. Where it bends, the simulated ones have to be
+the best on the median.
 
 Only stated are slow nodes in pods that were measured later, to see what is predicted of settings
 that nobody had seen, and what is kept of up to 16 workers on as many cores, of unequal speed, from
@@ -101,8 +102,11 @@ def simulated(tables, trials):
         host, *setting = name
         rest = [number for number in sorted(table) if number > HELD_OUT]
         _, _, _, strategy, slowdown, _, cpu = setting
-        demands = measured(trials[trials["host"] == host], *setting, known=HELD_OUT)
-        asked = {"strategy": strategy, "slowdown": slowdown, "cpu": cpu}
+        runs = trials[trials["host"] == host]
+        demands = measured(runs, *setting, known=HELD_OUT)
+        # Pods have nodes of their own; what one machine ran shares its cores, as in notebook 8.
+        cores = int(runs["cores"].max()) if (runs["launcher"] == "local").all() else None
+        asked = {"strategy": strategy, "slowdown": slowdown, "cpu": cpu, "cores": cores}
         for forecast in what_if(demands, rest, **asked).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))
@@ -202,7 +206,8 @@ def of_slow_nodes():
     medians, worst, held = shown(*found)
     bad = medians["simulated"] > 0.05 or worst["simulated"] > 0.15 or not 0.8 <= held <= 0.97
     print(f"the same, from the points, {known}, ", end="")
-    shown(*others)
+    theirs, *_ = shown(*others)
+    bad |= medians["simulated"] >= min(theirs.values())
     print(f"of these where throughput does not bend, {known}, ", end="")
     medians, worst, _ = shown(*errors_of(lines, None))
     bad |= medians["labkit"] > 0.05 or worst["labkit"] > 0.15
