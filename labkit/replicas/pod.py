@@ -61,8 +61,8 @@ class Job(NamedTuple):
         For each role the ``host:port`` of its replicas.
     coordinator : str or None
         The role of which the first replica's pod coordinates the workers.
-    known : list of str
-        The keys of `hosts` whose addresses a pod must know before it starts its replicas.
+    known : dict of str to list of str
+        For each role the keys of `hosts` whose addresses a pod must know before it starts that.
     servers_wait : bool
         Whether servers, and a scheduler, are ended when the workers have finished, rather than
         leave by themselves.
@@ -83,7 +83,7 @@ class Job(NamedTuple):
     worker_arguments: List[List[str]]
     hosts: Dict[str, List[str]]
     coordinator: Optional[str]
-    known: List[str]
+    known: Dict[str, List[str]]
     servers_wait: bool
     cores_per_worker: int
     rendezvous_timeout: float
@@ -141,9 +141,9 @@ class Pod:
     def _find_hosts(self) -> Dict[str, List[str]]:
         """Return where all replicas are, with the addresses of those that this one must know."""
         hosts = {role: list(names) for role, names in self.job.hosts.items()}
-        for role in self.job.known:
-            if role not in self.roles or len(hosts[role]) > 1:
-                hosts[role] = rendezvous.resolve(hosts[role], self.job.rendezvous_timeout)
+        for name in sorted({name for role in self.roles for name in self.job.known[role]}):
+            if name not in self.roles or len(hosts[name]) > 1:
+                hosts[name] = rendezvous.resolve(hosts[name], self.job.rendezvous_timeout)
         own = rendezvous.preferred(os.environ["POD_IPS"].split(","))
         for role in self.roles:
             port = rendezvous.split(hosts[role][self.index])[1]

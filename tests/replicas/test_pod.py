@@ -62,7 +62,7 @@ class Pod:
             "worker_arguments": [[] for _ in range(index + 1)],
             "hosts": {role: [f"localhost:{9000 + k}"] for k, role in enumerate(roles)},
             "coordinator": None,
-            "known": [role for role in [job.get("coordinator")] if role],
+            "known": {role: [name for name in [job.get("coordinator")] if name] for role in roles},
             "python": "",
             "servers_wait": False,
             "cores_per_worker": 0,
@@ -221,13 +221,16 @@ def test_it_waits_for_the_name_of_whom_it_depends_on(start):
     assert copy_of(printed)
 
 
-def test_it_knows_the_addresses_it_needs_and_its_own(start):
-    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001", "w-1:9001"]}
-    pod = start(["worker"], index=1, hosts=hosts, coordinator="server")
+@pytest.mark.parametrize(
+    ("known", "first"), [(["server"], "localhost:9001"), (["server", "worker"], "127.0.0.1:9001")]
+)
+def test_it_knows_the_addresses_it_needs_and_its_own(start, known, first):
+    hosts = {"server": ["localhost:9000"], "worker": ["localhost:9001", "localhost:9002"]}
+    pod = start(["worker"], index=1, hosts=hosts, coordinator="server", known={"worker": known})
     _, printed, _ = pod.end()
     (line,) = (line for line in printed if '"server"' in line and "| {" in line)
     assert json.loads(line.partition("| ")[2]) == {
-        "server": ["127.0.0.1:9000"], "worker": ["w-0:9001", "127.0.0.1:9001"],
+        "server": ["127.0.0.1:9000"], "worker": [first, "127.0.0.1:9002"],
     }  # fmt: skip
 
 

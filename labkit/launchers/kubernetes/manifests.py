@@ -162,16 +162,19 @@ def job_of(
         for kind, roles in pods_of(trial).items()
         for role in roles
     }
-    # MXNet's scheduler introduces everybody; TensorFlow's workers must know the servers
     alone = sum(trial.replicas.values()) == 1
     # Where most wait, whoever computes takes the core that is free.
     shared = settings.share_nodes or is_slow(trial)
     coordinator = None if alone else next(role for role in PORTS if role in hosts)
-    known = [] if alone else [coordinator]
+    # MXNet's scheduler introduces everybody. TensorFlow's workers must know the servers, and these
+    # the workers, from whom they fetch gradients: a name that is not found would end the trial.
+    known = {role: [] if alone else [coordinator] for role in trial.replicas}
+    if coordinator == "server":
+        known["server"] = ["server", "worker"]
     if trial.meeting and not alone:
         first, _ = rendezvous.split(hosts["worker"][0])
         hosts |= {name: [f"{first}:{MEETING + i}"] for i, name in enumerate(trial.meeting)}
-        known = list(hosts)  # whom a script looks for, nobody knows
+        known = {role: list(hosts) for role in known}  # whom a script looks for, nobody knows
     file = f"{HOME}/{next(iter(trial.carried))}"
     wait = settings.wait_for_room
     return Job(

@@ -96,6 +96,20 @@ def test_every_replica_has_one_pod_and_one_address(trial):
         assert max(map(len, names)) <= 57  # a pod's own name has six letters more
 
 
+@pytest.mark.parametrize("strategy", ["async-ps", "sync-ps"])
+def test_who_opens_a_connection_knows_the_address(strategy):
+    """TensorFlow's servers fetch gradients; MXNet's scheduler tells all where the others are."""
+
+    def known(framework):
+        made = made_runs.trial(framework=framework, workers=3, servers=2, strategy=strategy)
+        (config,) = of_kind(rendered(made), "ConfigMap")
+        return json.loads(config["data"]["job.json"])["known"]
+
+    assert known("tensorflow") == {"server": ["server", "worker"], "worker": ["server"]}
+    roles = ("scheduler", "server", "worker")
+    assert known("mxnet") == {role: ["scheduler"] for role in roles}
+
+
 def test_a_server_beside_each_worker_or_in_pods_of_its_own():
     def roles(**values):
         objects = rendered(made_runs.trial(workers=3, **values))

@@ -90,7 +90,9 @@ def test_a_pod_has_all_that_a_script_needs_to_be_started(here, tmp_path):
 )
 def test_pods_know_the_address_of_all_and_meet_at_the_first_worker(here, values, roles):
     job = json.loads(mounted(trial(workers=3, **values))["job.json"])
-    assert sorted(job["known"]) == sorted(job["hosts"]) == roles
+    assert sorted(job["hosts"]) == roles
+    assert job["known"].keys() == job["hosts"].keys() - {"barrier"}
+    assert all(sorted(known) == roles for known in job["known"].values())
     (meeting,) = job["hosts"]["barrier"]
     assert meeting.split(":")[0] == job["hosts"]["worker"][0].split(":")[0]
     ports = {host.split(":")[1] for hosts in job["hosts"].values() for host in hosts}
@@ -100,7 +102,7 @@ def test_pods_know_the_address_of_all_and_meet_at_the_first_worker(here, values,
 
 def test_one_alone_meets_nobody(here):
     job = json.loads(mounted(trial(servers=0))["job.json"])
-    assert job["known"] == [] and job["hosts"].keys() == {"worker"}
+    assert job["known"] == {"worker": []} and job["hosts"].keys() == {"worker"}
 
 
 def test_an_image_and_an_interpreter_of_ones_own(here):
