@@ -15,9 +15,15 @@ setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the inter
 # Continuous integration leaves none out.
 LEFT_OUT := $(if $(or $(ALL),$(filter true,$(CI))),,and not slow)
 
-test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can on all cores
+# Trials wait for each other much of the time: those that may run beside others do. Without a
+# cluster, the last part says how many tests that leaves out.
+test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can at once
 	$(BIN)/python -m pytest -m "(unit or beside) $(LEFT_OUT)" --numprocesses auto
-	$(BIN)/python -m pytest -m "not (unit or beside) $(LEFT_OUT)"
+	$(BIN)/python -m pytest -m "process and not (beside or alone) $(LEFT_OUT)" --numprocesses 2 \
+	    --dist loadfile
+	$(if $(LABKIT_TEST_CLUSTER),$(BIN)/python -m pytest --numprocesses 3 \
+	    -m "cluster and not alone $(LEFT_OUT)")
+	$(BIN)/python -m pytest -m "(alone $(if $(LABKIT_TEST_CLUSTER),,or cluster)) $(LEFT_OUT)"
 	@$(if $(LEFT_OUT),echo "slow tests left out: make test ALL=1 runs all")
 
 reproduce: $(READY) ## train, and render the notebooks (PROFILE=smoke|laptop|laptop-nodes|fifty-nodes)

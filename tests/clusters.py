@@ -63,6 +63,7 @@ class Namespace:
         self.kubeconfig = directory / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
         self.settings = directory / "cluster.toml"
+        self.usual = dict(SETTINGS)
         self.configure()
 
     def _kubeconfig(self):
@@ -86,7 +87,7 @@ class Namespace:
 
     def configure(self, **settings):
         """Write ``cluster.toml``."""
-        lines = [f"{name} = {toml(value)}" for name, value in (SETTINGS | settings).items()]
+        lines = [f"{name} = {toml(value)}" for name, value in (self.usual | settings).items()]
         self.settings.write_text("\n".join(lines))
 
     def pods(self):

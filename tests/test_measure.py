@@ -21,6 +21,7 @@ from labkit.trials import Sweep
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.alone,
     pytest.mark.usefixtures("warm", "once"),
     pytest.mark.timeout(300),
 ]

@@ -257,6 +257,7 @@ def test_however_short_the_time_there_is_enough_to_measure(script, store):
     assert measure([trial], store=store, quiet=True).table.samples_per_second[0] > 0
 
 
+@pytest.mark.alone
 def test_a_script_that_ends_before_is_measured_till_its_end(script, store):
     trial = ScriptTrial(script=script(made_scripts.PRINTS), duration=600, workers=2, **ALONE)
     assert measure([trial], store=store, quiet=True).table.samples_per_second[0] == pytest.approx(

@@ -10,6 +10,7 @@ from labkit.trials.frameworks import FRAMEWORKS
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.alone,
     pytest.mark.usefixtures("warm", "once"),
     pytest.mark.timeout(300),
 ]

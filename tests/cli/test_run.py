@@ -20,6 +20,7 @@ TINY = [
 
 
 @pytest.mark.process
+@pytest.mark.alone
 @pytest.mark.usefixtures("warm")
 def test_a_run_is_summed_up_and_kept_and_not_repeated(labkit):
     first = labkit(*TINY)

@@ -17,10 +17,14 @@ def shared_namespace(tmp_path_factory):
 
 
 @pytest.fixture
-def namespace(shared_namespace, monkeypatch, once):
-    """Have labkit work in a namespace, which is empty when the test has ended."""
+def namespace(shared_namespace, monkeypatch, once, request):
+    """Have labkit work in a namespace, which is empty when the test has ended.
+
+    Unless the test has to be alone, its trials share nodes with those of tests beside it.
+    """
     monkeypatch.setenv("KUBECONFIG", str(shared_namespace.kubeconfig))
     monkeypatch.setenv(CLUSTER, str(shared_namespace.settings))
+    shared_namespace.usual["share_nodes"] = not request.node.get_closest_marker("alone")
     shared_namespace.configure()
     yield shared_namespace
     # A kubelet that was busy, or lost its API server, may need minutes to end its pods.

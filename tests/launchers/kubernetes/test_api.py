@@ -43,6 +43,7 @@ def test_connections_that_break_and_stall(namespace, store, monkeypatch, tmp_pat
     assert line.broken >= 2 and line.stalled >= 1
 
 
+@pytest.mark.alone
 def test_a_list_that_expires_between_two_pages(namespace, monkeypatch):
     """The API server says 410 Gone; what had come is not given twice, and nothing is left out."""
     monkeypatch.setattr(api, "PAGE", 1)
@@ -85,6 +86,7 @@ def forget_the_past(namespace):
     restart_api_server()  # which remembers more than etcd, for a while
 
 
+@pytest.mark.alone
 def test_api_server_restarted(namespace, store, tmp_path):
     """Pods train on meanwhile, and nothing of what they say is lost."""
     restarted = []

@@ -19,7 +19,7 @@ def privileged(tmp_path, monkeypatch, once):
     namespace = Namespace(tmp_path, "privileged")
     monkeypatch.setenv("KUBECONFIG", str(namespace.kubeconfig))
     monkeypatch.setenv(CLUSTER, str(namespace.settings))
-    namespace.configure(cpu_request=0.1)
+    namespace.configure(cpu_request=0.1, share_nodes=True)
     yield namespace
     namespace.delete()
 

@@ -68,6 +68,7 @@ def test_several_workers(framework, servers, namespace, store):
     )
 
 
+@pytest.mark.alone
 def test_slow_nodes(namespace, store):
     """Each worker takes its stretched time, of a core that was calibrated in a pod."""
     namespace.configure(memory_request="300Mi")
@@ -84,6 +85,7 @@ def test_slow_nodes(namespace, store):
     assert (found.directory / "calibration" / "worker-0.log").stat().st_size
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_slow_nodes_with_a_share_of_a_core(framework, namespace, store):
     """Pods start with whole cores, and are limited at the barrier; a dedicated server, too."""
@@ -123,6 +125,7 @@ def test_two_at_once(namespace, store):
     assert max(seen) == 4  # each has two Jobs
 
 
+@pytest.mark.alone
 def test_measurements_are_kept_apart(namespace, store):
     """On one node the second trial finds no room, and is run when the first has ended."""
     namespace.configure(parallel=2, wait_for_room=1)
@@ -131,6 +134,7 @@ def test_measurements_are_kept_apart(namespace, store):
     assert list(table.status) == ["finished", "finished"]
 
 
+@pytest.mark.alone
 def test_workers_have_cores_of_their_own(namespace, store):
     """Every thread of a worker, of which TensorFlow has many, is held to its core in time."""
     held = {}
@@ -250,6 +254,7 @@ def test_ended_by_a_batch_system(namespace, tmp_path):
     # the namespace is looked at when the test ends
 
 
+@pytest.mark.alone
 def test_two_sweeps_take_turns(namespace, start_labkit, store, tmp_path):
     """The second says for whom it waits, although it may wait for room for a second only."""
     namespace.configure(wait_for_room=1)

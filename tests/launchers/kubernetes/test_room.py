@@ -20,6 +20,7 @@ from labkit.trials import Sweep
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
+@pytest.mark.alone
 def test_no_room(namespace, store):
     namespace.configure(cpu_request=1.0, wait_for_room=2)
     error, seconds = failing([trial(workers=30)], store)
@@ -30,6 +31,7 @@ def test_no_room(namespace, store):
     assert seconds < 40
 
 
+@pytest.mark.alone
 def test_a_node_is_taken_by_a_trial_of_another_namespace(namespace, store, tmp_path):
     other = Namespace(tmp_path)
     try:
@@ -79,6 +81,7 @@ def sees_nodes(namespace):
     rbac.delete_cluster_role(namespace.name)
 
 
+@pytest.mark.alone
 def test_no_room_and_what_is_free(namespace, store, sees_nodes):
     namespace.configure(cpu_request=1.0, wait_for_room=2)
     error, _ = failing([trial(workers=30)], store)
