@@ -49,6 +49,9 @@ before is that of `labkit.replicas.rendezvous`."""
 RENDEZVOUS_TIMEOUT = 120.0
 """Seconds for which a pod waits until it can find those that it depends on."""
 
+PER_REPLICA = 6.0
+"""Further ones for each replica of its trial: two cores start one in three."""
+
 TIME_TO_LIVE = 3600
 """Seconds for which a finished trial stays, for a labkit that comes back for its results."""
 
@@ -177,6 +180,7 @@ def job_of(
         known = {role: list(hosts) for role in known}  # whom a script looks for, nobody knows
     file = f"{HOME}/{next(iter(trial.carried))}"
     wait = settings.wait_for_room
+    patience = RENDEZVOUS_TIMEOUT + PER_REPLICA * sum(trial.replicas.values()) + wait
     return Job(
         trainer=_place_of(framework.trainer),
         arguments=arguments(trial, file, SCRATCH, "/data", deadline + wait, compute),
@@ -186,7 +190,7 @@ def job_of(
         known=known,
         servers_wait="server" in hosts and trial.ends_servers,
         cores_per_worker=0 if shared else trial.threads,
-        rendezvous_timeout=RENDEZVOUS_TIMEOUT + wait,
+        rendezvous_timeout=patience,
         secret=secret,
         python=trial.python or "",
         cpu=trial.cpu,

@@ -110,6 +110,18 @@ def test_who_opens_a_connection_knows_the_address(strategy):
     assert known("mxnet") == {role: ["scheduler"] for role in roles}
 
 
+def test_the_more_replicas_the_longer_they_have_to_be_found():
+    """Fifty pods take two and a half minutes to start on two cores."""
+
+    def patience(workers, **waiting):
+        made = made_runs.trial(framework="tensorflow", workers=workers)
+        (config,) = of_kind(rendered(made, Settings(**waiting)), "ConfigMap")
+        return json.loads(config["data"]["job.json"])["rendezvous_timeout"]
+
+    assert patience(1) >= 120 and patience(50) >= 2 * 146
+    assert patience(2, wait_for_room=900.0) == patience(2, wait_for_room=0.0) + 900
+
+
 def test_a_server_beside_each_worker_or_in_pods_of_its_own():
     def roles(**values):
         objects = rendered(made_runs.trial(workers=3, **values))
