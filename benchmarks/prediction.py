@@ -36,7 +36,7 @@ from support.script import options, parse, print_machine
 from labkit.prediction import predict
 from labkit.prediction.baselines import BASELINES
 from labkit.runs import tables as results
-from labkit.runs.demands import measured
+from labkit.runs.demands import measured, shared_cores
 from labkit.runs.tables import modernise
 from labkit.runs.whatif import what_if
 from labkit.settings import REFERENCE
@@ -104,9 +104,8 @@ def simulated(tables, trials):
         _, _, _, strategy, slowdown, _, cpu = setting
         runs = trials[trials["host"] == host]
         demands = measured(runs, *setting, known=HELD_OUT)
-        # Pods have nodes of their own; what one machine ran shares its cores, as in notebook 8.
-        cores = int(runs["cores"].max()) if (runs["launcher"] == "local").all() else None
-        asked = {"strategy": strategy, "slowdown": slowdown, "cpu": cpu, "cores": cores}
+        asked = {"strategy": strategy, "slowdown": slowdown, "cpu": cpu}
+        asked["cores"] = shared_cores(runs)  # as in notebook 8
         for forecast in what_if(demands, rest, **asked).forecasts:
             points += 1
             errors["simulated"].append(error_of(forecast, table))

@@ -264,6 +264,20 @@ def measured_of(trials: pd.DataFrame) -> Measured:
     )  # fmt: skip
 
 
+def shared_cores(trials: pd.DataFrame) -> int | None:
+    """Return how many cores all processes of a trial shared: those of the machine that ran it.
+
+    None where they had nodes of their own, in a cluster. With it as ``cores`` of `Measured.system`
+    the same machine is predicted.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        One row per trial, all run by one launcher.
+    """
+    return int(trials["cores"].max()) if (trials["launcher"] == "local").all() else None
+
+
 def _per_step(rows: pd.DataFrame, served: pd.DataFrame, server: float) -> float:
     """Return what lock step asks of the servers beyond what each gradient does without it."""
     if (served["strategy"] != "sync-ps").any():

@@ -22,7 +22,7 @@ from labkit.figures import forecast, select
 from labkit.figures.page import Figure
 from labkit.figures.selection import Tables, tables
 from labkit.figures.words import describe, name_of
-from labkit.runs.demands import NoDemands, measured_of
+from labkit.runs.demands import NoDemands, measured_of, shared_cores
 from labkit.runs.whatif import WhatIf, what_if
 from labkit.thesis.rates import Finding, Findings
 from labkit.trials.frameworks import FRAMEWORKS
@@ -216,10 +216,7 @@ def compare(results: Any, guess: Mapping[int, float]) -> Compared:
 
 
 def _predict(trials: pd.DataFrame) -> WhatIf | None:
-    """Return what one worker's runs predict, on the same machines as all others'.
-
-    On a cluster each node has cores of its own; what one machine ran shares its cores.
-    """
+    """Return what one worker's runs predict, on the same machines as all others'."""
     first = {name: plain(value) for name, value in trials.iloc[0].items()}
     asked = {name: first[name] for name in NODE if first.get(name)}
     if any(trials["servers"] != trials["workers"].map(FRAMEWORKS[first["framework"]].servers_for)):
@@ -228,7 +225,7 @@ def _predict(trials: pd.DataFrame) -> WhatIf | None:
         one = measured_of(trials)
     except NoDemands:
         return None
-    cores = int(trials["cores"].max()) if first["launcher"] == "local" else None
+    cores = shared_cores(trials)
     more = _more(trials)
     return what_if(one, more, strategy=first["strategy"], cores=cores, **asked) if more else None
 
