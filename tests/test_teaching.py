@@ -35,6 +35,7 @@ def test_the_ranges_are_those_of_the_published_run():
         found = trials[(trials.model == model) & (trials.batch_size == int(batch))]
         for framework, said in (("mxnet", numbers[:2]), ("tensorflow", numbers[2:])):
             alone = found[(found.framework == framework) & (found.workers == 1)]
+            alone = alone[alone.eval_samples == 0]  # what 6.1.3 to 6.2.2 ran, for rates
             rates = alone.batches_per_second
             assert [f"{rates.min():.1f}", f"{rates.max():.1f}"] == said, (framework, model, batch)
 

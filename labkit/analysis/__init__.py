@@ -24,6 +24,7 @@ from labkit.analysis.scaling import (
     settled,
     speedups,
     summarise,
+    unevaluated,
 )
 from labkit.analysis.staleness import staleness
 from labkit.analysis.window import Progress, Window, waiting_together, window
@@ -54,6 +55,7 @@ __all__ = [
     "staleness",
     "step_times",
     "summarise",
+    "unevaluated",
     "waiting_together",
     "window",
 ]

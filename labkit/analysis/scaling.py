@@ -79,6 +79,18 @@ def latest(table: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
     return table[alike.all(axis="columns")]
 
 
+def unevaluated(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of trials that were not evaluated if there are any, else all.
+
+    These were run for their rates; what else was run in the same setting was run to see what it
+    learns, often much longer and somewhere else.
+    """
+    if "eval_samples" not in table:
+        return table
+    without = table[table["eval_samples"] == 0]
+    return without if len(without) else table
+
+
 def summarise(
     table: pd.DataFrame, metric: str = "batches_per_second", level: float = 0.95
 ) -> pd.DataFrame:

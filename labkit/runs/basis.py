@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled
+from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled, unevaluated
 from labkit.errors import LabkitError, nearest
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
@@ -42,7 +42,7 @@ class Basis(NamedTuple):
         Of these, the ones with one worker.
     served : DataFrame
         Of these, the last repeats that are alike, with servers, on the nodes asked for or else on
-        those that say most of them.
+        those that say most of them, and without evaluation if there are any.
     node : tuple of float
         Slowdown, share of a core, and bits per second of the network of these.
     """
@@ -135,7 +135,8 @@ def basis(
                 "--threads 1 where there are as many cores as processes, or in pods."
             )
         raise absent
-    return Basis(every, ones, latest(served, (*CIRCUMSTANCES, *ALIKE)), node)
+    last = latest(unevaluated(served), (*CIRCUMSTANCES, *ALIKE))
+    return Basis(every, ones, last, node)
 
 
 def _check(table: pd.DataFrame, framework: str, model: str, optimizer: str) -> None:

@@ -140,9 +140,9 @@ def measured(
 
     Only runs with parameter servers that kept nobody waiting for a core are taken, on one machine,
     with one code and the same versions, as many servers and the same clipping: where there are
-    several of these, the last ones. Those of the strategy and on the nodes that are asked for come
-    first, then those of the other strategy, on nodes without a limit of the network, with whole
-    cores, and without a slowdown.
+    several of these, the last ones, of those without evaluation if there are any. Those of the
+    strategy and on the nodes that are asked for come first, then those of the other strategy, on
+    nodes without a limit of the network, with whole cores, and without a slowdown.
 
     A worker's CPU time is that of computing and of its part in pushing and pulling; the
     calibration of a slow node or a ``single`` run of the same tells the two apart, without them

@@ -419,6 +419,17 @@ def test_different_machines_are_not_averaged(table):
     assert measured(both, *WHICH).circumstances["host"] == "here"
 
 
+def test_runs_for_their_rates_come_before_those_that_were_evaluated(table):
+    rates = table.assign(eval_samples=0)
+    longer = table.assign(
+        host="there", eval_samples=10_000, cpu_ms_per_step=500.0,
+        started="2100-01-01T00:00:00+0000",
+    )  # fmt: skip
+    both = pd.concat([rates, longer], ignore_index=True)
+    assert measured(both, *WHICH) == measured(rates, *WHICH)
+    assert measured(longer, *WHICH).circumstances["host"] == "there"
+
+
 def test_without_a_run_it_says_which_one_would_do(table):
     with pytest.raises(LabkitError) as refused:
         measured(table, "tensorflow", "lenet5", 50)

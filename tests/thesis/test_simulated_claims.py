@@ -58,6 +58,16 @@ def test_one_machine_is_simulated_from(table):
     assert not both.sample(POINT, RATE, SLOW).missing
 
 
+def test_it_is_one_that_ran_for_rates(table):
+    """Not another that ran later, to see what is learnt."""
+    learnt = table.assign(
+        host="there", started="2027-01-01T00:00:00+0000", framework="mxnet", eval_samples=10_000
+    )
+    both = ThesisNodes(pd.concat([table.assign(eval_samples=0), learnt], ignore_index=True))
+    assert both.sample(Point("mxnet", "lenet5", 128, 0.025), RATE, SLOW).missing
+    assert not both.sample(POINT, RATE, SLOW).missing
+
+
 def made(efficiency):
     """Return nodes on which each worker does some share of what one does alone, by slowdown."""
 

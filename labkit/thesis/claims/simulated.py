@@ -38,7 +38,8 @@ ANSWERS = (YES, NO, DEPENDS, NOT_SIMULATED)
 class ThesisNodes:
     """Trials on nodes that are as slow as the thesis's may have been, simulated.
 
-    From the runs with one worker and whole cores on one machine: that where one ran last.
+    From the runs with one worker and whole cores on one machine: that where one ran last, without
+    evaluation if any did.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ class ThesisNodes:
         # What had a share of a core says nothing of whole ones, nor a limited network of others.
         for name in {"cpu", "bandwidth"} & set(table):
             alone &= table[name].isna()
-        last = analysis.latest(table[alone & (table["strategy"] != "single")], MACHINE)
+        rates = analysis.unevaluated(table[alone & (table["strategy"] != "single")])
+        last = analysis.latest(rates, MACHINE)
         for name in MACHINE:
             if name in table and len(last):
                 table = table[table[name] == last[name].iloc[0]]
