@@ -55,7 +55,7 @@ deadline_option = click.option(
 
 profile_option = click.option(
     "--profile", default="laptop", show_default=True, shell_complete=profiles,
-    help="smoke, laptop, laptop-nodes, fifty-nodes, emulated or thesis.",
+    help="smoke, laptop, laptop-nodes, fifty-nodes, emulated, learning-curves or thesis.",
 )  # fmt: skip
 
 EITHER = "local; with --reference all"
