@@ -140,6 +140,19 @@ def test_a_word_about_plateaus_turns_at_its_bound(word, made):
     assert at() == "not measured"
 
 
+@pytest.mark.parametrize(("plateau", "rise"), [(100, 0), (60, 40)])
+def test_a_rise_whose_end_was_not_seen_is_none(made, plateau, rise):
+    """Not the steepest of all: it needs no time at all if there was none."""
+    name = "mxnet-lenet5-1-512-0.025-uniform"
+    kept = made.steps[~made.steps["trial"].str.startswith(f"{name}-")]
+    mine = made.table[made.table["trial"].str.startswith(f"{name}-")].to_dict("records")
+    steps = pd.concat([kept, *(curve(trial, plateau, rise) for trial in mine)])
+    assert verdict_of("6.1.1f", made).verdict == "reproduced"
+    verdict = verdict_of("6.1.1f", SimpleNamespace(table=made.table, steps=steps))
+    assert verdict.verdict == "not measured"
+    assert "without the end of a rise" in verdict.reason
+
+
 def test_leads_of_both_do_not_make_up_for_each_other(made):
     """One is ahead with few workers, and the other with many: they are as far apart as ever."""
     table = made.table

@@ -25,7 +25,7 @@ from labkit.thesis.claims.checks import (
     RISE,
     Point,
 )
-from labkit.thesis.plateaus import plateaus
+from labkit.thesis.plateaus import WHOLE, plateaus
 from labkit.thesis.thresholds import CHANCE, RISEN
 from labkit.trials.frameworks import FRAMEWORKS
 from labkit.trials.models import MODELS
@@ -107,12 +107,16 @@ class Nodes:
 
     @cached_property
     def plateaus(self) -> dict[str, dict[str, int]]:
-        """Of each trial, the percentages of its training to the plateau's end and of the rise."""
+        """Of each trial, the percentages of its training to the plateau's end and of the rise.
+
+        A rise whose end was not seen is none.
+        """
         if self._steps is None:
             return {PLATEAU: {}, RISE: {}}
         left = plateaus(self._steps, ["trial"])["share"]
         risen = plateaus(self._steps, ["trial"], below=RISEN)["share"]
-        return {PLATEAU: left.to_dict(), RISE: (risen - left).to_dict()}
+        risen = risen[risen < WHOLE]
+        return {PLATEAU: left.to_dict(), RISE: (risen - left[risen.index]).to_dict()}
 
     def sample(self, point: Point, column: str) -> Sample:
         """Return what was measured of a point.
@@ -171,7 +175,8 @@ class Nodes:
             ]
             return _sample_of(rows, values, "run, but without an evaluation")
         values = [self.plateaus[column].get(row["trial"], math.nan) for row in rows]
-        return _sample_of(rows, values, "run, but without a learning curve")
+        seen = "the end of a rise" if column == RISE else "a learning curve"
+        return _sample_of(rows, values, f"run, but without {seen}")
 
 
 LOST = {
