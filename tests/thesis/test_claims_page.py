@@ -9,6 +9,7 @@ from processes import REPOSITORY
 
 from labkit import claims
 from labkit.settings import REFERENCE
+from labkit.thesis.plateaus import plateaus
 from labkit.thesis.thresholds import WORDS
 
 pytestmark = pytest.mark.unit
@@ -27,10 +28,15 @@ def test_every_word_is_on_the_page():
     assert rows("What the words mean") == expected
 
 
+def tables():
+    """Return the published trials, and what their workers reported."""
+    return tuple(pd.read_parquet(REFERENCE / f"{name}.parquet") for name in ("trials", "steps"))
+
+
 def published(**how):
     """Return the verdicts on the published run."""
-    tables = {name: pd.read_parquet(REFERENCE / f"{name}.parquet") for name in ("trials", "steps")}
-    return claims(SimpleNamespace(table=tables["trials"], steps=tables["steps"]), **how)
+    trials, steps = tables()
+    return claims(SimpleNamespace(table=trials, steps=steps), **how)
 
 
 def test_the_verdicts_on_the_page_are_those_of_the_published_run():
@@ -54,3 +60,25 @@ def test_what_follows_from_slow_nodes_is_on_the_page():
         for verdict in found
         if verdict.simulated.evidence
     ]
+
+
+WEIGHTS = {"Glorot's": "xavier", "Uniform(0.01)": "uniform"}
+
+
+def test_eight_epochs_went_as_the_page_says():
+    trials, steps = tables()
+    table = rows("Eight epochs")
+    assert len(table) == 7
+    for row in table:
+        framework, weights, batch, rate, updates, ends, accuracies = re.findall(r"[^|]+", row)
+        mine = trials[
+            (trials["framework"] == framework.strip().lower())
+            & (trials["initializer"] == WEIGHTS[weights.strip()])
+            & (trials["model"] == "lenet5") & (trials["workers"] == 1)
+            & (trials["batch_size"] == int(batch)) & (trials["learning_rate"] == float(rate))
+            & (trials["steps"] == 8 * (60_000 // int(batch)))
+        ].sort_values("seed")  # fmt: skip
+        assert int(updates.replace(",", "")) == mine["steps"].iloc[0]
+        left = plateaus(steps[steps["trial"].isin(mine["trial"])], ["trial"])["updates"]
+        assert ends.strip() == " and ".join(f"{left[trial]:,}" for trial in mine["trial"])
+        assert accuracies.strip() == " and ".join(f"{value:.1f}" for value in mine["accuracy"])
