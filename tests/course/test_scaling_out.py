@@ -1,6 +1,7 @@
 """What chapter 2.4 computes and draws: costs, delays, and the staleness of real gradients."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +119,18 @@ def test_what_a_step_demands_was_measured(framework):
     demands = scaling_out.step(framework, 128)
     assert demands.compute > 0
     assert demands.compute < scaling_out.step(framework, 512).compute
+
+
+def test_all_steps_are_those_of_one_machine(monkeypatch):
+    rows = scaling_out.published()
+    one = rows[(rows["model"] == "lenet5") & (rows["batch_size"] == 5) & (rows["workers"] == 1)]
+    elsewhere = one.assign(
+        host="elsewhere", started="2100-01-01T00:00:00+0000", cpu_ms_per_step=1e6
+    )
+    before = scaling_out.step("mxnet", 5)
+    both = pd.concat([rows, elsewhere], ignore_index=True)
+    monkeypatch.setattr(scaling_out, "published", lambda: both)
+    assert scaling_out.step("mxnet", 5) == before
 
 
 def test_lines_and_points_are_drawn():
