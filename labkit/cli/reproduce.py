@@ -21,7 +21,7 @@ examples:
   labkit reproduce --profile smoke --only 6-1-3  one notebook of another
   labkit reproduce --profile laptop-nodes        ten slow nodes on two cores
   labkit reproduce --profile emulated            fifty, in a cluster
-  labkit reproduce --profile learning-curves     eight epochs, as in the thesis
+  labkit reproduce --profile learning-curves     the thesis's eight epochs
   labkit reproduce --profile thesis --launcher kubernetes  the thesis's grid
   labkit reproduce --dry-run                     what would be run, no more"""
 )

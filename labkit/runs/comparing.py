@@ -105,7 +105,9 @@ def compare_values(
         said += f" and {more} more values" if more > 0 else ""
         raise LabkitError(f"by: {by} has {said} in {found.name}; exactly two can be compared")
     before, after = (matching(table, {by: [value]}) for value in values)
-    names = tuple(v if isinstance(v, str) else f"{by} {in_word(v)}" for v in values)
+    names = tuple(
+        v if isinstance(v, str) and v else f"{by} {in_word(v) or 'unknown'}" for v in values
+    )
     compared = compare_tables(
         before, after, names, units=(_unit(found), _unit(found)), by=by, level=level
     )
