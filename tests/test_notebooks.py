@@ -185,6 +185,14 @@ def test_the_thesis_has_the_grid_of_the_thesis():
     assert {chosen[name]["epochs"] for name in CHAPTER_6[5:7]} == {4}
 
 
+@pytest.mark.parametrize("page", plan("learning-curves"), ids=lambda page: page.name)
+def test_eight_epochs_are_run_twice_and_drawn_of_one_worker_alone(page, monkeypatch):
+    trials, found, _ = run(page, monkeypatch)
+    assert {(t.workers, t.steps * t.batch_size // 1000) for t in trials} <= {(1, 479), (1, 480)}
+    assert sorted(t.seed for t in trials) == [*[1] * (len(trials) // 2), *[2] * (len(trials) // 2)]
+    assert found and "6.2b" not in found
+
+
 def pages(profile):
     """Return the pages of a profile that measure something."""
     return [page for page in plan(profile) if page.name in NAMES]
