@@ -26,6 +26,7 @@ from labkit.course.diagrams import (
     sheet,
 )
 from labkit.errors import LabkitError
+from labkit.runs.basis import of_one_machine
 from labkit.runs.demands import measured
 from labkit.runs.tables import published
 from labkit.settings import REPOSITORY
@@ -214,17 +215,14 @@ MOST_MISSED = 3
 def step(framework: str, batch_size: int = 128) -> Demands:
     """Return what one step of LeNet-5 demanded in the published runs with one worker.
 
-    All steps are those of one machine, where most of these ran: they are compared.
+    All steps are those of one machine: they are compared.
 
     Raises
     ------
     NoDemands
         If there is no such run.
     """
-    rows = published()
-    alone = rows[(rows["workers"] == 1) & rows["slowdown"].isna()]
-    rows = rows[rows["host"] == alone["host"].mode()[0]]
-    return measured(rows, framework, "lenet5", batch_size).demands
+    return measured(of_one_machine(published()), framework, "lenet5", batch_size).demands
 
 
 def trace(framework: str, workers: int) -> Trace:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from labkit.analysis.scaling import CIRCUMSTANCES, latest, plain, settled, unevaluated
 from labkit.errors import LabkitError, nearest
+from labkit.runs.circumstances import MACHINE
 from labkit.trials import Trial
 from labkit.trials.frameworks import FRAMEWORKS, SCRIPTED
 from labkit.trials.models import MODELS
@@ -137,6 +138,29 @@ def basis(
         raise absent
     last = latest(unevaluated(served), (*CIRCUMSTANCES, *ALIKE))
     return Basis(every, ones, last, node)
+
+
+def of_one_machine(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one machine, so that what several settings demand can be compared.
+
+    It is the one on which a single worker with whole cores last ran, without evaluation if any
+    did.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per trial.
+    """
+    alone = (table["workers"] == 1) & table["batches_per_second"].notna()
+    alone &= table["strategy"] != "single"
+    # What had a share of a core says nothing of whole ones, nor a limited network of others.
+    for name in {"cpu", "bandwidth"} & set(table):
+        alone &= table[name].isna()
+    last = latest(unevaluated(table[alone]), MACHINE)
+    for name in MACHINE:
+        if name in table and len(last):
+            table = table[table[name] == last[name].iloc[0]]
+    return table
 
 
 def _check(table: pd.DataFrame, framework: str, model: str, optimizer: str) -> None:

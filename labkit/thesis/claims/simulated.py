@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labkit import analysis
+from labkit.runs.basis import of_one_machine
 from labkit.runs.demands import Measured, NoDemands, measured
 from labkit.runs.whatif import simulated_trial
 from labkit.thesis.claims.checks import RATE, TIME, Check, Point
 from labkit.thesis.claims.findings import FAILS, HOLDS, MISSING, Finding
-from labkit.thesis.claims.nodes import MACHINE, Sample
+from labkit.thesis.claims.nodes import Sample
 from labkit.trials.nodes import PRESETS
 
 SLOWDOWNS = (6.0, 18.0)
@@ -38,8 +38,7 @@ ANSWERS = (YES, NO, DEPENDS, NOT_SIMULATED)
 class ThesisNodes:
     """Trials on nodes that are as slow as the thesis's may have been, simulated.
 
-    From the runs with one worker and whole cores on one machine: that where one ran last, without
-    evaluation if any did.
+    From the runs with one worker and whole cores, `of_one_machine`.
 
     Parameters
     ----------
@@ -48,16 +47,7 @@ class ThesisNodes:
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        alone = (table["workers"] == 1) & table[RATE].notna()
-        # What had a share of a core says nothing of whole ones, nor a limited network of others.
-        for name in {"cpu", "bandwidth"} & set(table):
-            alone &= table[name].isna()
-        rates = analysis.unevaluated(table[alone & (table["strategy"] != "single")])
-        last = analysis.latest(rates, MACHINE)
-        for name in MACHINE:
-            if name in table and len(last):
-                table = table[table[name] == last[name].iloc[0]]
-        self._table = table
+        self._table = of_one_machine(table)
         self._measured: dict[tuple[Any, ...], Measured | None] = {}
         self._rates: dict[tuple[Any, ...], float] = {}
 
