@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labkit.book.pages import Page
-from labkit.book.plan import chapters, home, plan
+from labkit.book.plan import chapters, home, plan, profiles
 from labkit.book.render import notes
 from labkit.settings import NOTEBOOKS, REFERENCE
 
@@ -136,6 +137,28 @@ class Shown:
             yield "The notebook's text has been changed since: what stands above is what was run."
         elif not self.published and self.page.is_stale():
             yield "The code, or a parameter, has been changed since."
+
+
+def published_in(profile: str, destination: Path = REFERENCE) -> Path:
+    """Return the directory of a profile's published pages; the usual one's is the whole's."""
+    return destination if profile == USUAL else destination / profile
+
+
+def showing(number: str, runs: Collection[str]) -> str:
+    """Return the profile whose published figure shows most of some runs; empty if none does."""
+    shown = {}
+    for profile in profiles():
+        path = published_in(profile) / "figures" / f"{number}.csv"
+        if path.exists():
+            shown[profile] = len(set(runs) & set(shown_in(path)))
+    most = max(shown, key=shown.get, default="")
+    return most if most and shown[most] else ""
+
+
+def shown_in(figure: Path) -> list[str]:
+    """Return the names of the trials that a rendered figure shows, from the table beside it."""
+    with figure.open(newline="") as file:
+        return [row["trial"] for row in csv.DictReader(file)]
 
 
 def edition(profile: str = USUAL, notebooks: Path = NOTEBOOKS) -> list[Shown]:

@@ -27,8 +27,14 @@ class BookError(LabkitError):
 
 
 def launcher_of(profile: str, notebooks: Path = NOTEBOOKS) -> str:
-    """Return where a profile's trials run, if nothing else is asked for."""
-    return _common(_read(notebooks)[0].get(profile, {}))["launcher"]
+    """Return where a profile's trials run, if nothing else is asked for.
+
+    Raises
+    ------
+    BookError
+        If there is no such profile.
+    """
+    return _common(_tables(profile, _read(notebooks)[0]))["launcher"]
 
 
 def home(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS) -> Path:
@@ -64,9 +70,8 @@ def plan(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS)
     from labkit.campaign import check_launcher  # which takes long to import
 
     profiles, listed = _read(notebooks)
-    if profile not in profiles:
-        raise BookError(_unknown("profile", profile, profiles))
-    some = profiles[profile].pop(SOME, listed)
+    tables = dict(_tables(profile, profiles))
+    some = tables.pop(SOME, listed)
     for name in some:
         if name not in listed:
             raise BookError(
@@ -75,7 +80,6 @@ def plan(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS)
             )
     sources = {name: path for name, path in listed.items() if name in some}
     known = {name: parameters(path) for name, path in sources.items()}
-    tables = dict(profiles[profile])
     common = _common(tables)
     tables.pop(COMMON, None)
     common["launcher"] = check_launcher(launcher or common["launcher"])
@@ -96,6 +100,12 @@ def plan(profile: str, launcher: str | None = None, notebooks: Path = NOTEBOOKS)
         changed = {k: v for k, v in values.items() if v != known[name][k]}
         pages.append(Page(path, changed, directory))
     return pages
+
+
+def _tables(profile: str, profiles: dict[str, Any]) -> dict[str, Any]:
+    if profile not in profiles:
+        raise BookError(_unknown("profile", profile, profiles))
+    return profiles[profile]
 
 
 def _common(profile: dict[str, Any]) -> dict[str, Any]:

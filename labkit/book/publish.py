@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit.book.edition import USUAL
+from labkit.book.edition import USUAL, published_in
 from labkit.book.pages import Page
 from labkit.book.plan import BookError, plan
 from labkit.book.plan import profiles as all_profiles
@@ -62,7 +62,7 @@ def publish(
     before = _figures(page for name in made for page in _published(name, destination, notebooks))
     for name in made:
         shutil.copytree(
-            outputs() / name, _folder(name, destination), dirs_exist_ok=True,
+            outputs() / name, published_in(name, destination), dirs_exist_ok=True,
             ignore=shutil.ignore_patterns(".*"),
         )  # fmt: skip
     books = {
@@ -73,7 +73,7 @@ def publish(
     for path in before - _figures(page for pages in books.values() for page in pages):
         path.unlink(missing_ok=True)
     for name, pages in books.items():
-        folder = _folder(name, destination)
+        folder = published_in(name, destination)
         also = [other for other in books if other != USUAL] if name == USUAL else []
         (folder / "README.md").write_text(front_page(name, pages, also))
         if name in made:
@@ -92,13 +92,9 @@ def publish(
     return destination
 
 
-def _folder(profile: str, destination: Path) -> Path:
-    return destination if profile == USUAL else destination / profile
-
-
 def _published(profile: str, destination: Path, notebooks: Path) -> list[Page]:
     """Return a profile's pages as they are published, or would be."""
-    folder = _folder(profile, destination)
+    folder = published_in(profile, destination)
     return [replace(page, home=folder) for page in plan(profile, notebooks=notebooks)]
 
 

@@ -118,8 +118,8 @@ def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
         yield f"also     {other.verdict} by {other.where}"
     if verdict.simulated:
         yield f"slow     from slow nodes alone: {_simulated(verdict)}"
-    option = " --reference" * reference
     for number in claim.figures:
+        option = _published(number, verdict) if reference else ""
         yield f"figure   {number} (labkit figure {number}{option})"
     for title, lines in (
         ("checks", [f"- {finding.outcome}: {finding}" for finding in verdict.findings]),
@@ -130,6 +130,14 @@ def _whole(verdict: Verdict, reference: bool) -> Iterator[str]:
     ):
         lines = [f"  {line}" for line in lines]
         yield from ["", title, *lines] if lines else ()
+
+
+def _published(number: str, verdict: Verdict) -> str:
+    """Return the options with which `labkit figure` shows a verdict's published runs."""
+    from labkit.book.edition import USUAL, showing
+
+    profile = showing(number, verdict.runs)
+    return " --reference" + f" --profile {profile}" * (profile not in ("", USUAL))
 
 
 def _simulated_checks(verdict: Verdict) -> list[str]:

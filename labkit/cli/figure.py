@@ -19,7 +19,6 @@ from labkit.cli.selection import selected, selection_options
 from labkit.cli.table import short
 from labkit.cli.terminal import echo, terminal_width
 from labkit.errors import LabkitError, nearest
-from labkit.settings import REFERENCE
 
 if TYPE_CHECKING:
 
@@ -47,6 +46,7 @@ examples:
   labkit figure 6.3                    of the thesis, from all runs kept here
   labkit figure 6.1b --profile laptop  from those that its page shows
   labkit figure 6.1b-initializer --reference   from the published ones
+  labkit figure 6.3 --reference --profile fifty-nodes
   labkit figure 6.3 --batch-size 64    as in the thesis but for its batch size
   labkit figure throughput --model lenet5 --batch-size 128 256 \\
       --panels batch_size
@@ -151,17 +151,18 @@ def _trials(
     options: dict[str, tuple[str, ...]],
 ) -> Tables:
     """Return the trials that a figure is to show, of those that were kept or published."""
+    from labkit.book.edition import USUAL, published_in
     from labkit.book.plan import home, launcher_of
     from labkit.figures import Tables
     from labkit.runs.selection import in_words, there
     from labkit.thesis.figures import as_in_the_thesis
 
-    launcher = launcher or (launcher_of(profile) if profile else None)
-    source = Source(reference, launcher)
+    own = launcher_of(profile) if profile else None
+    source = Source(reference, launcher or (None if reference else own))
     table = source.table
     if which not in KINDS and (profile or reference):
-        shown = home(profile, launcher) if profile else REFERENCE
-        table = table[table["trial"].isin(_shown_in(shown, which, profile))]
+        shown = published_in(profile or USUAL) if reference else home(profile, launcher)
+        table = table[table["trial"].isin(_shown_in(shown, which, profile, reference))]
     table = selected(table, options)
     if not (which in KINDS or profile or reference):
         but = [name for name, values in options.items() if values]
@@ -245,12 +246,19 @@ def _counts(texts: tuple[str, ...]) -> list[int]:
         raise LabkitError(f"--workers: {', '.join(texts)}; allowed: numbers") from None
 
 
-def _shown_in(directory: Path, number: str, profile: str | None) -> Any:
+def _shown_in(directory: Path, number: str, profile: str | None, reference: bool) -> list[str]:
     """Return the names of the trials that a rendered notebook's figure shows."""
-    import pandas as pd
+    from labkit.book.edition import published_in, shown_in
+    from labkit.book.plan import profiles as all_profiles
+
+    def table(directory: Path) -> Path:
+        return directory / "figures" / f"{number}.csv"
 
     try:
-        return pd.read_csv(directory / "figures" / f"{number}.csv")["trial"]
+        return shown_in(table(directory))
     except FileNotFoundError:
         made = f"; `labkit reproduce --profile {profile}` makes it" if profile else ""
+        if reference:
+            having = [name for name in all_profiles() if table(published_in(name)).exists()]
+            made = f"; published with: --profile {', or '.join(having)}" if having else ""
         raise LabkitError(f"{directory} has no figure {number}{made}") from None

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from tiny import write
 
+from labkit.book import edition
 from labkit.book import publish as module
 from labkit.book.plan import BookError, plan
 from labkit.book.publish import front_page, publish
@@ -21,7 +22,8 @@ MEASURES = 'launcher: str = "local"'
 @pytest.fixture
 def book(notebooks, rendered, monkeypatch):
     """Return the notebooks of a usual profile: two that measure, one that computes."""
-    monkeypatch.setattr(module, "USUAL", "tiny")
+    for one in (edition, module):
+        monkeypatch.setattr(one, "USUAL", "tiny")
     for name, parameters in (("0-1-tiny", MEASURES), ("0-2-other", MEASURES), ("0-3-sums", "")):
         write(notebooks / f"{name}.ipynb", title=f"# {name}", parameters=parameters)
     (notebooks / "profiles.toml").write_text("[tiny]\n[longer]\n")

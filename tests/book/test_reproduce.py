@@ -16,6 +16,7 @@ import pytest
 from tiny import FAILS, FIGURE, TRIAL, up_to_date, write
 
 from labkit import provenance
+from labkit.book import edition
 from labkit.book import publish as publishing
 from labkit.book import reproduce as module
 from labkit.book.plan import BookError
@@ -81,7 +82,8 @@ def test_a_notebook_is_run_rendered_and_kept(
     assert up_to_date(notebooks)
 
     # And it can be published, with its tables.
-    monkeypatch.setattr(publishing, "USUAL", "tiny")
+    for one in (edition, publishing):
+        monkeypatch.setattr(one, "USUAL", "tiny")
     published = tmp_path / "published"
     publish("tiny", destination=published, notebooks=notebooks)
     there |= {f"{name}.parquet" for name in ("trials", "steps", "evals")} | {"README.md"}

@@ -10,6 +10,8 @@ from labkit import settings, show
 from labkit.book.plan import home
 from labkit.cli import figure as figure_module
 from labkit.runs.tables import modernise
+from labkit.settings import REFERENCE
+from labkit.thesis import figures as thesis_figures
 
 pytestmark = pytest.mark.unit
 
@@ -32,7 +34,7 @@ def have_kept(monkeypatch, **tables):
 
 @pytest.mark.parametrize("number", ["6.1b-initializer", "6.3", "6.5b"])
 def test_the_command_draws_what_a_notebook_keeps(labkit, kept, tmp_path, monkeypatch, number):
-    book = home("tiny") / "figures"
+    book = home("smoke") / "figures"
     monkeypatch.setenv(settings.FIGURES, str(book))
     table = kept.table
     rates = number in ("6.3", "6.5b")
@@ -40,7 +42,7 @@ def test_the_command_draws_what_a_notebook_keeps(labkit, kept, tmp_path, monkeyp
     size = {"6.5b": [128, 512]}.get(number, [512])
     show(number, SimpleNamespace(table=table[table["batch_size"].isin(size)], steps=kept.steps))
 
-    drawn = labkit("figure", number, "--profile", "tiny", "--output", str(tmp_path / "out"))
+    drawn = labkit("figure", number, "--profile", "smoke", "--output", str(tmp_path / "out"))
     assert drawn.exit_code == 0, drawn.output
     for suffix in ("svg", "png"):
         mine = (tmp_path / "out" / f"figure-{number}.{suffix}").read_bytes()
@@ -67,6 +69,34 @@ def test_published_figures_are_drawn_whatever_their_columns_were_called(labkit, 
     assert drawn.exit_code == 0, drawn.output
     svg, png = map(str, (tmp_path / f"figure-{number}.svg", tmp_path / f"figure-{number}.png"))
     assert drawn.output.split() == [svg, png]
+
+
+@pytest.mark.parametrize("profile", ["fifty-nodes", "emulated", "learning-curves"])
+def test_a_published_figure_shows_the_runs_of_the_profile_asked_for(
+    labkit, tmp_path, monkeypatch, profile
+):
+    number = "6.1b" if profile == "learning-curves" else "6.3"
+    table = pd.read_csv(REFERENCE / profile / "figures" / f"{number}.csv")
+    drawn, draw = [], thesis_figures.draw
+    monkeypatch.setattr(
+        thesis_figures, "draw", lambda which, chosen: drawn.append(chosen) or draw(which, chosen)
+    )
+    asked = labkit("figure", number, "--reference", "--profile", profile, f"--output={tmp_path}")
+    assert asked.exit_code == 0, asked.output
+    assert set(drawn[0].table["trial"]) == set(table["trial"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("6.2b", "--reference", "--profile=learning-curves"), "published with: --profile laptop"),
+        (("6.3", "--reference", "--profile=fifty-node"), "did you mean 'fifty-nodes'"),
+        (("6.3", "--profile=fifty-node"), "did you mean 'fifty-nodes'"),
+    ],
+)
+def test_profiles_that_have_not_published_a_figure(labkit, options, said):
+    refused = labkit("figure", *options)
+    assert refused.exit_code == 1 and said in refused.output
 
 
 def test_former_column_names_are_translated():
@@ -127,7 +157,7 @@ def test_slowdowns_of_the_published_run(labkit, tmp_path):
         (("throughput", "--profile=laptop"), ["--profile: only for figures of the thesis"]),
         (("6.3", "--lines=workers"), ["--lines: figure 6.3", "throughput, speedup"]),
         (("6.4a",), ["batch_size 256", "--profile NAME"]),
-        (("6.3", "--profile=none"), ["has no figure 6.3", "labkit reproduce --profile none"]),
+        (("6.3", "--profile=thesis"), ["has no figure 6.3", "labkit reproduce --profile thesis"]),
         (("learning-curve", "--x=update"), ["did you mean 'updates'"]),
     ],
 )
@@ -202,7 +232,7 @@ def test_how_a_wide_table_was_understood_is_said(labkit, mine, tmp_path):
     ("words", "said"),
     [
         (("learning-curve",), ["a table of one's own has no more than workers and throughput"]),
-        (("epoch-time", "--reference", "--profile=tiny", "--launcher=kubernetes"),
+        (("epoch-time", "--reference", "--profile=smoke", "--launcher=kubernetes"),
          ["--launcher: not with --from", "it gives throughput and speedup",
           "--profile: not with --from", "--reference: not"]),
         (("6.3",), ["figure '6.3': a table of one's own"]),
