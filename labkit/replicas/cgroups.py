@@ -6,7 +6,7 @@ for all: https://docs.kernel.org/admin-guide/cgroup-v2.html.
 """
 
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 PROC = Path("/proc/self")
 
@@ -49,12 +49,17 @@ def cpu_quota() -> Optional[Quota]:
     return min(quotas) if quotas else None
 
 
-def throttled() -> float:
+def throttled(groups: Iterable[Path]) -> float:
     """Return for how many seconds the nearest group with a limit has kept its processes waiting.
 
     0 without any: a group that may use all cores is never kept waiting.
+
+    Parameters
+    ----------
+    groups : iterable of Path
+        What `groups` yields of the kind ``cpu``; finding them takes longer than reading them.
     """
-    for group in groups("cpu"):
+    for group in groups:
         for line in _read(group / "cpu.stat").splitlines():
             name, _, told = line.partition(" ")
             if name in UNITS:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -115,7 +116,8 @@ class Pod:
     def run(self) -> int:
         """Return the exit code of the pod."""
         self.log.write(podlog.Machine(node=self.node, **machine.describe()))
-        _in_background(_keep_sampling, self.log)
+        groups = list(cgroups.groups("cpu"))
+        _in_background(_keep_sampling, self.log, groups)
         if self.job.cpu:
             _in_background(_await_limit, self.log, self.job.cpu)
         try:
@@ -129,7 +131,7 @@ class Pod:
             who = f"{self.roles[-1]}-{self.index}"
             self.log.write(podlog.Output(who, podlog.ERR, str(error).encode()))
             code = 1
-        _sample(self.log)  # or the last second would be unknown
+        _sample(self.log, groups)  # or the last second would be unknown
         self.log.write_copy()
         return code
 
@@ -203,19 +205,20 @@ class Pod:
 
     def _wait(self) -> int:
         """Return the exit code of the first replica that fails, 0 when all have ended well."""
-        codes: Dict[str, int] = {}
-        while len(codes) < len(self.replicas):
-            for name, replica in self.replicas.items():
-                code = replica.poll()
-                if code is not None and name not in codes:
-                    codes[name] = code
-                    self.log.write(podlog.Ended(name, code))
-                    # A server beside a worker serves the others', too: these have finished by now,
-                    # as scripts are stopped together, and MXNet's workers leave together.
-                    if code or (self.job.servers_wait and name.startswith("worker")):
-                        _in_background(_end, list(self.replicas.values()))
-            time.sleep(0.05)
-        return next((code for code in codes.values() if code), 0)
+        # Polling would take from the replicas: their share of a core is this process's, too.
+        ended: queue.Queue[Tuple[str, int]] = queue.Queue()
+        for name, replica in self.replicas.items():
+            _in_background(_report_end, name, replica, ended)
+        codes = []
+        for _ in self.replicas:
+            name, code = ended.get()
+            codes.append(code)
+            self.log.write(podlog.Ended(name, code))
+            # A server beside a worker serves the others', too: these have finished by now, as
+            # scripts are stopped together, and MXNet's workers leave together.
+            if code or (self.job.servers_wait and name.startswith("worker")):
+                _in_background(_end, list(self.replicas.values()))
+        return next((code for code in codes if code), 0)
 
     def _coordinate(self) -> None:
         """Serve the workers; when all have finished, end what waits for that."""
@@ -242,6 +245,10 @@ class Pod:
         return cores.take(self.processors, rank * count, count)
 
 
+def _report_end(name: str, replica: subprocess.Popen, ended: queue.Queue) -> None:
+    ended.put((name, replica.wait()))
+
+
 def _end(replicas: List[subprocess.Popen]) -> None:
     """Ask replicas to leave, and end those that do not."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -251,12 +258,12 @@ def _end(replicas: List[subprocess.Popen]) -> None:
         time.sleep(GRACE)
 
 
-def _keep_sampling(log: podlog.Writer) -> None:
-    while _sample(log):
+def _keep_sampling(log: podlog.Writer, groups: List[Path]) -> None:
+    while _sample(log, groups):
         time.sleep(SAMPLE_EVERY)
 
 
-def _sample(log: podlog.Writer) -> bool:
+def _sample(log: podlog.Writer, groups: List[Path]) -> bool:
     """Report what the node has done so far, and this pod; return whether the node tells that."""
     busy = machine.busy_seconds()
     if busy is None:
@@ -265,7 +272,8 @@ def _sample(log: podlog.Writer) -> bool:
     sent, received = traffic()
     log.write(podlog.Sample(
         t=round(time.monotonic(), 3), busy=busy, own=own,
-        throttled=round(cgroups.throttled(), 3), sent=sent, received=received,
+        throttled=round(cgroups.throttled(groups), 3), sent=sent, received=received,
+        agent=round(time.process_time(), 4),
     ))  # fmt: skip
     return True
 

@@ -95,6 +95,8 @@ class Sample(NamedTuple):
     sent, received : int
         Bytes that have left the pod so far, and that have come; not what its own processes send
         each other.
+    agent : float
+        CPU seconds that the process which writes this log has worked so far; part of `own`.
     """
 
     t: float
@@ -103,6 +105,7 @@ class Sample(NamedTuple):
     throttled: float = 0.0
     sent: int = 0
     received: int = 0
+    agent: float = 0.0
 
 
 class Ended(NamedTuple):

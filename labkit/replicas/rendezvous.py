@@ -160,7 +160,8 @@ def _calls(listener: socket.socket) -> Iterator[Tuple[socket.socket, bytes]]:
         selector.register(listener, selectors.EVENT_READ)
         try:
             while True:
-                for key, _ in selector.select(RETRY):
+                # With nobody to lose patience with, it sleeps: a server here needs the core.
+                for key, _ in selector.select(RETRY if waiting else None):
                     connection = key.fileobj
                     if connection is listener:
                         try:

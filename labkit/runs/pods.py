@@ -21,7 +21,8 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
     dict of str to float
         Megabytes that the workers' pods sent, and received, for each step; the Mbit/s of the pod
         that sent or received most; and, of servers in pods of their own, the milliseconds of CPU
-        for each update, without those of connecting the workers.
+        for each update, without those of connecting the workers, and without what labkit's own
+        process in the pod used (which runs by earlier versions do not tell apart).
     """
     use = run.record.get("use", {})
     if not use:
@@ -41,10 +42,15 @@ def use_of_pods(run: Run, batches_per_second: float) -> dict[str, float]:
         ),
     }
     names = [pod for pod in run.record.get("pods", use) if pod.startswith("server ")]
-    servers = [rates.get(pod, {}).get("own") for pod in names]
-    if servers:
-        known = None not in servers  # of a pod without samples, or by an earlier version
+    if names:
+        known = all("own" in rates.get(pod, {}) for pod in names)  # else without samples, or old
         columns["server_cpu_ms_per_update"] = (
-            1000 * sum(servers) / batches_per_second if known else math.nan
+            1000 * sum(map(_replicas, map(rates.get, names))) / batches_per_second
+            if known else math.nan
         )
     return columns
+
+
+def _replicas(rates: dict[str, float]) -> float:
+    """Return the CPU seconds per second of a pod's replicas."""
+    return rates["own"] - rates.get("agent", 0.0)

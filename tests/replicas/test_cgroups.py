@@ -70,17 +70,17 @@ def test_the_least_quota_of_all_groups_around_holds(hierarchies, eight_cores):
 @pytest.mark.unit
 def test_for_how_long_a_group_was_kept_waiting(hierarchies):
     """Version 2 tells microseconds, version 1 nanoseconds, and what has no limit nothing."""
-    assert cgroups.throttled() == 0
+    assert cgroups.throttled(cgroups.groups("cpu")) == 0
     place = hierarchies.mount(path="/pod")
     limit(place / "pod", cpu__stat="usage_usec 5\nnr_throttled 3\nthrottled_usec 2500000")
-    assert cgroups.throttled() == 2.5
+    assert cgroups.throttled(cgroups.groups("cpu")) == 2.5
 
 
 @pytest.mark.unit
 def test_for_how_long_version_1_kept_a_group_waiting(hierarchies):
     place = hierarchies.mount("cpu,cpuacct", "/pod")
     limit(place / "pod", cpu__stat="nr_periods 9\nnr_throttled 3\nthrottled_time 750000000")
-    assert cgroups.throttled() == 0.75
+    assert cgroups.throttled(cgroups.groups("cpu")) == 0.75
 
 
 @pytest.mark.unit

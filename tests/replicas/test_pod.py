@@ -165,6 +165,25 @@ def test_it_says_how_busy_the_node_is(start):
     first, last = samples[0], samples[2]
     assert last.t - first.t == pytest.approx(2, abs=0.5)
     assert 0.5 < last.own - first.own <= last.busy - first.busy + 0.2
+    assert 0 < last.agent - first.agent < last.own - first.own
+
+
+def test_it_sleeps_while_nothing_happens(start):
+    """What it does comes out of its replicas' share of a core; polling took 20 turns a second."""
+    hosts = {"server": ["localhost:9000"], "worker": ["w-0:9001"]}
+    job = {"hosts": hosts, "coordinator": "server", "servers_wait": True}
+    pod = start(["server"], do={"server": "print('here', flush=True)\n" + WAIT}, **job)
+    for line in pod.process.stdout:
+        if "here" in line:
+            break
+
+    def turns():
+        tasks = psutil.Process(pod.process.pid).threads()
+        return sum(psutil.Process(task.id).num_ctx_switches().voluntary for task in tasks)
+
+    before = turns()
+    time.sleep(1)
+    assert turns() - before < 10
 
 
 def test_the_last_second_is_not_lost(start):

@@ -55,6 +55,14 @@ def test_servers_in_pods_of_their_own_took_what_these_did_while_workers_trained(
     assert row.server_cpu_ms_per_update == pytest.approx(1000 * 1.2 / 10 / 15)
 
 
+def test_what_labkit_took_in_a_servers_pod_is_not_the_servers(store):
+    trial = made_runs.trial(framework="tensorflow")
+    alone = {"seconds": 10.0, "own": 1.2, "agent": 0.3, "throttled": 0.0, "sent": 0, "received": 0}
+    made_runs.add(store, trial, use=USE | {"server 0": alone})
+    row = store.results([trial]).table.iloc[0]
+    assert row.server_cpu_ms_per_update == pytest.approx(1000 * 0.9 / 10 / 15)
+
+
 def test_what_such_servers_took_is_not_known_if_one_of_them_told_nothing(store):
     """What the other took would pass for what both did."""
     trial = made_runs.trial(framework="tensorflow", servers=2)

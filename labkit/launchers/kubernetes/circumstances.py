@@ -20,8 +20,9 @@ from labkit.replicas import podlog
 from labkit.replicas.events import Barrier, End, Event, Rate, Step
 from labkit.trials import Trial
 
-USED = ("own", "throttled", "sent", "received")
-"""What a pod's samples say of its use of the CPU, of its share of it, and of the network."""
+USED = ("own", "throttled", "sent", "received", "agent")
+"""What a pod's samples say of its use of the CPU, of its share of it, of the network, and of the
+CPU that labkit's own process in it used."""
 
 
 UNKNOWN = {

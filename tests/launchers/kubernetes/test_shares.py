@@ -125,7 +125,8 @@ def log(index, limited, barrier=100.0, seconds=10):
         text = events.encode(event)[:-1].encode()
         lines.append((event.t, Output(f"worker-{index}", OUT, text)))
     for t in range(90, 120):
-        sample = Sample(float(t), t * 0.5, t * 0.25, (t - 90) * 0.5, 1000 * t, 2000 * t)
+        waited = (t - 90) * 0.5
+        sample = Sample(float(t), t * 0.5, t * 0.25, waited, 1000 * t, 2000 * t, t * 0.125)
         lines.append((float(t), sample))
     if limited:
         lines.append((limited, Limited(limited, 0.16)))
@@ -162,8 +163,9 @@ def test_what_pods_used_while_all_were_limited():
     use = recorded(102.5, 99.0)["use"]
     assert use["worker 0"] == use["worker 1"]
     assert use["worker 0"] == pytest.approx(
-        {"seconds": 7.5, "own": 1.875, "throttled": 3.75, "sent": 7500, "received": 15_000}
-    )
+        {"seconds": 7.5, "own": 1.875, "throttled": 3.75, "sent": 7500, "received": 15_000,
+         "agent": 0.9375}
+    )  # fmt: skip
 
 
 def test_a_server_on_a_node_of_its_own_has_used_something_too():
@@ -178,7 +180,7 @@ def test_a_server_on_a_node_of_its_own_has_used_something_too():
     ]  # fmt: skip
     use = recorded(102.5, 99.0, server=server)["use"]
     assert use["server 0"] == pytest.approx(
-        {"seconds": 7.5, "own": 1.875, "throttled": 0, "sent": 750, "received": 5250}
+        {"seconds": 7.5, "own": 1.875, "throttled": 0, "sent": 750, "received": 5250, "agent": 0}
     )
 
 
