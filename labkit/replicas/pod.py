@@ -206,7 +206,7 @@ class Pod:
     def _wait(self) -> int:
         """Return the exit code of the first replica that fails, 0 when all have ended well."""
         # Polling would take from the replicas: their share of a core is this process's, too.
-        ended: queue.Queue[Tuple[str, int]] = queue.Queue()
+        ended = queue.Queue()
         for name, replica in self.replicas.items():
             _in_background(_report_end, name, replica, ended)
         codes = []
