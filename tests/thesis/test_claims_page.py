@@ -62,6 +62,24 @@ def test_what_follows_from_slow_nodes_is_on_the_page():
     ]
 
 
+def test_five_workers_at_a_high_rate_forgot_what_they_had_learnt_as_the_page_says():
+    kept = REFERENCE / "five-workers"
+    assert pd.read_csv(kept / "trials.csv")["accuracy"].round(1).eq(10).all()
+    steps = pd.read_parquet(kept / "steps.parquet")
+    told = [
+        (group.loc[group["accuracy"] >= 20, "updates"].min(), group["accuracy"].max(),
+         group.loc[group["loss"] > 3, "updates"].min())
+        for _, group in steps.groupby("trial")
+    ]  # fmt: skip
+    pairs = zip(*told, strict=True)
+    left, best, leaps = (" and ".join(f"{each:.0f}" for each in pair) for pair in pairs)
+    page, readme = (" ".join(text.split()) for text in (PAGE, (kept / "README.md").read_text()))
+    assert f"after {left} of 4,680 updates and reach {best} % on their batches" in page
+    assert f"After {leaps} updates the loss leaps" in page
+    for said in (f"after {left} of 4,680", f"best one {best} %", f"after {leaps} updates"):
+        assert said in readme
+
+
 WEIGHTS = {"Glorot's": "xavier", "Uniform(0.01)": "uniform"}
 
 

@@ -174,7 +174,7 @@ def test_node_lost(namespace, store):
 
 
 def test_deadline(namespace, store):
-    error, seconds = failing([trial(**ENDLESS)], store, deadline=20)
-    assert "did not finish within its deadline of 20 s. Still running: scheduler-0" in error
+    error, seconds = failing([trial(**ENDLESS)], store, deadline=40)
+    assert "did not finish within its deadline of 40 s. Still running: scheduler-0" in error
     assert "worker-0 while training" in error
-    assert seconds < 50
+    assert seconds < 90
