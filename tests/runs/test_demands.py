@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from labkit import LabkitError
 from labkit.runs.basis import NoDemands, NotMeasured
 from labkit.runs.demands import Measured, measured
-from labkit.runs.tables import published
+from labkit.runs.tables import modernise, published
 from labkit.runs.whatif import what_if
+from labkit.settings import REFERENCE
 from labkit.simulation import Demands, simulate
 from labkit.simulation.system import passing
 from labkit.trials.frameworks import FRAMEWORKS
@@ -624,3 +625,16 @@ def test_the_interval_holds_what_others_would_do_at_a_link():
     one = measured(published("trials"), "tensorflow", "lstm", 5, **node)
     seven, ten = what_if(one, [7, 10], **node).forecasts
     assert ten.throughput < seven.throughput < ten.high
+
+
+def test_what_labkit_took_beside_a_server_would_pass_for_the_servers_own_work():
+    """As docs/simulation.md says of the model: the first lone worker's run counts both."""
+    kept = modernise(pd.read_csv(REFERENCE / "convoys" / "agent.csv"))
+    nodes = {"slowdown": 62.5, "cpu": 0.16}
+    truth = kept.set_index("workers").loc[25, "batches_per_second"]
+    errors = []
+    for _, lone in kept[kept["workers"] == 1].groupby("revision", sort=False):
+        one = measured(lone, "tensorflow", "lenet5", 128, known=math.inf, **nodes)
+        (throughput,) = what_if(one, [25], **nodes).table["throughput"]
+        errors.append(f"{throughput / truth - 1:.1%}")
+    assert errors == ["-49.9%", "0.3%", "0.1%"]
