@@ -41,14 +41,22 @@ def cpu_variation(workers: Sequence[Sequence[Event]]) -> float:
 
 
 def server_cpu(run: Run) -> float:
-    """Return the CPU seconds of all servers while the workers trained; NaN if there are none.
+    """Return the CPU seconds of all servers for a step of a worker; NaN if unknown, or no servers.
 
-    Those of the warm-up, whose steps take the same path, are left out in proportion.
+    Where nobody looked while all workers trained, as in earlier versions, what servers took since
+    they were ready counts, of which that of the warm-up, whose steps take the same path, is left
+    out in proportion.
     """
     steps = run.trial.total_steps
     if steps is None:  # a script warms up as it likes
         return math.nan
-    return (sum(_served(run)) or math.nan) * steps / (steps + WARM_UP_STEPS)
+    if "serving" not in run.record:
+        return (sum(_served(run)) or math.nan) / run.trial.workers / (steps + WARM_UP_STEPS)
+    progress = run.progress()
+    end = min(float(worker.t[-1]) for worker in progress)
+    done = sum(float(worker.trained_on(end)) for worker in progress) / run.trial.batch_size
+    seconds = (run.record["serving"] or {}).get("seconds", math.nan)  # too short to tell
+    return sum(_served(run)) / seconds * end / done if done else math.nan
 
 
 def busiest_server(run: Run) -> float:
@@ -58,7 +66,9 @@ def busiest_server(run: Run) -> float:
 
 
 def _served(run: Run) -> list[float]:
-    """Return the CPU seconds of each server since it was ready."""
+    """Return the CPU seconds of each server: while all trained, or since it was ready."""
+    if "serving" in run.record:
+        return (run.record["serving"] or {}).get("cpu", [])
     found = []
     for index in range(run.trial.replicas.get("server", 0)):
         events = run.events("server", index)

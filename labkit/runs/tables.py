@@ -180,7 +180,7 @@ def _numbers(run: Run) -> dict[str, Any]:
             "input_ms_per_step": 1000 * input_cpu(run.workers) / steps,
             "evaluation_ms_per_step": 1000 * max(evaluating(w) / w[-1].steps for w in run.workers),
             "cpu_variation": cpu_variation(run.workers),
-            "server_cpu_ms_per_update": 1000 * server_cpu(run) / steps,
+            "server_cpu_ms_per_update": 1000 * server_cpu(run),
             "busiest_server": busiest_server(run),
         }
     if "calibration" in record:

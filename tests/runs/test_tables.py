@@ -55,6 +55,23 @@ def test_servers_in_pods_of_their_own_took_what_these_did_while_workers_trained(
     assert row.server_cpu_ms_per_update == pytest.approx(1000 * 1.2 / 10 / 15)
 
 
+def test_servers_that_were_looked_at_took_what_these_did_while_workers_trained(store):
+    trial = made_runs.trial(servers=2)
+    made_runs.add(store, trial, serving={"seconds": 5.0, "cpu": [0.6, 0.2]})
+    row = store.results([trial]).table.iloc[0]
+    # In the 10 s in which all train, worker 0 takes 100 steps and worker 1 half of that.
+    assert row.server_cpu_ms_per_update == pytest.approx(1000 * 0.8 / 5 * 10 / 150)
+    assert row.busiest_server == pytest.approx(0.6 / 0.8)
+
+
+def test_what_servers_took_is_not_known_where_training_was_too_short_to_look(store):
+    trial = made_runs.trial(servers=2)
+    made_runs.add(store, trial, serving=None)
+    row = store.results([trial]).table.iloc[0]
+    assert math.isnan(row.server_cpu_ms_per_update)
+    assert math.isnan(row.busiest_server)
+
+
 def test_what_labkit_took_in_a_servers_pod_is_not_the_servers(store):
     trial = made_runs.trial(framework="tensorflow")
     alone = {"seconds": 10.0, "own": 1.2, "agent": 0.3, "throttled": 0.0, "sent": 0, "received": 0}

@@ -19,6 +19,7 @@ from labkit.launchers.load import Load
 from labkit.launchers.local.logs import LogReader
 from labkit.launchers.local.patience import Patience
 from labkit.launchers.local.processes import Orphaned, Processes
+from labkit.launchers.local.serving import Serving
 from labkit.launchers.placement import own_arguments, place
 from labkit.launchers.protocol import OnEvent, TrialFailed
 from labkit.launchers.tracking import Tracker, tail
@@ -68,6 +69,8 @@ class Attempt:
         self.readers = {n: LogReader(directory / f"{n}.log") for n in self.tracker.names}
         self.workers_left: float | None = None  # when, in monotonic seconds
         self.load = Load()
+        # What a script starts has processes of its own.
+        self.serving = Serving(trial.replicas.get("server", 0) if trial.total_steps else 0)
         self.ooms = _oom_kills()
 
     def run(
@@ -90,7 +93,7 @@ class Attempt:
                 f"{self.trial.name}: the process that holds {self.framework.name} warm has died, "
                 "and all replicas with it. Was it killed, or was memory short?"
             ) from None
-        return self.load.report() | {"launcher": "local"}
+        return self.load.report() | self.serving.report() | {"launcher": "local"}
 
     def end(self) -> None:
         """Leave no replica behind."""
@@ -113,6 +116,7 @@ class Attempt:
         patience = Patience(self.tracker, self.directory, self.launched, deadline)
         while self.processes.running():
             self.processes.poll(POLL)
+            self.serving.look(self.processes.pids)
             progress = self._read_events()
             if not all(map(self._ended_well, self.processes.codes)):
                 self._fail()
@@ -143,11 +147,13 @@ class Attempt:
                 self.tracker.update(event)
                 if isinstance(event, Barrier):
                     self.load.begin(used)
+                    self.serving.begin(event.t)
                     self.load.startup(event.t - self.launched)
                 elif isinstance(event, Rate):
                     self.load.printed(used)
                 elif _is_last(event, self.trial):
                     self.load.finish(used)
+                    self.serving.finish(event.t)
                 self.on_event(event)
         return seen
 

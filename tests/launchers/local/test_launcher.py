@@ -73,6 +73,30 @@ def test_starting_up_is_not_importing(importing, directory):
     assert record["startup_s"] <= time.monotonic() - begun - 1
 
 
+def test_what_a_server_takes_before_the_barrier_is_no_updates(trainer, directory):
+    trainer("""
+        def act(args, events):
+            if args.role == "worker":
+                events.write(Ready)
+                wait_for("worked")
+                events.write(Barrier)
+                time.sleep(2)
+                samples = args.steps * args.batch_size
+                events.write(Step, steps=args.steps, samples=samples, loss=1.0)
+                end(args, events)
+                return (HERE / "trained").touch()
+            if args.role == "server":
+                events.write(Ready)
+                while time.process_time() < 0.5:
+                    pass
+                (HERE / "worked").touch()
+            wait_for("trained")
+            events.end()
+    """)
+    _, record = launch(made_runs.trial(workers=1, eval_samples=0), directory)
+    assert record["serving"]["cpu"][0] < 0.4
+
+
 def test_what_a_replica_gets(trainer, directory):
     trainer("""
         import threading
