@@ -16,7 +16,8 @@ setup: $(READY) ## make .venv from requirements.lock (PYTHON=... names the inter
 LEFT_OUT := $(if $(or $(ALL),$(filter true,$(CI))),,and not slow)
 
 # Trials wait for each other much of the time: those that may run beside others do. Without a
-# cluster, the last part says how many tests that leaves out.
+# cluster, the last part says how many tests that leaves out. IMAGES may name a process that still
+# builds the images of pods.
 test: $(READY) ## run the tests (ALL=1: the slow ones, too), as many as can at once
 	$(BIN)/python -m pytest -m "(unit or beside) $(LEFT_OUT)" --numprocesses auto
 	$(BIN)/python -m pytest -m "process and not (beside or alone) $(LEFT_OUT)" --numprocesses 2 \
@@ -50,13 +51,14 @@ ON_CLUSTER := control_plane launchers logs startup
 LOCALLY := $(filter-out $(ON_CLUSTER),$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 bench: $(READY) ## run the benchmarks (QUICK=1: a short form of each, in minutes)
-	@failed=; for name in $(LOCALLY) $(if $(LABKIT_TEST_CLUSTER),$(ON_CLUSTER)); do \
-	    echo "== $$name"; \
-	    $(BIN)/python benchmarks/$$name.py $(if $(QUICK),--quick) || failed="$$failed $$name"; \
-	done; \
-	$(if $(LABKIT_TEST_CLUSTER),,echo "left out, as they need a cluster: $(ON_CLUSTER);" \
-	    "LABKIT_TEST_CLUSTER=/path/to/admin.kubeconfig make bench runs them (docs/kubernetes.md)";) \
-	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+	@$(if $(LABKIT_TEST_CLUSTER),,echo "left out, as they need a cluster: $(ON_CLUSTER);" \
+	    "LABKIT_TEST_CLUSTER=/path/to/admin.kubeconfig make bench runs them (docs/kubernetes.md)")
+	@$(MAKE) --no-print-directory --keep-going \
+	    $(addprefix bench-,$(LOCALLY) $(if $(LABKIT_TEST_CLUSTER),$(ON_CLUSTER)))
+
+bench-%: $(READY)
+	@echo "== $*"
+	@$(BIN)/python benchmarks/$*.py $(if $(QUICK),--quick)
 
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --custom-compile-command "make lock"
 
