@@ -68,9 +68,7 @@ class Attempt:
         self.tracker = Tracker(trial)
         self.readers = {n: LogReader(directory / f"{n}.log") for n in self.tracker.names}
         self.workers_left: float | None = None  # when, in monotonic seconds
-        self.load = Load()
-        # What a script starts has processes of its own.
-        self.serving = Serving(trial.replicas.get("server", 0) if trial.total_steps else 0)
+        self.load, self.serving = Load(), Serving(trial)
         self.ooms = _oom_kills()
 
     def run(
@@ -188,9 +186,8 @@ class Attempt:
         raise self.tracker.failure(name, code, tail(self.directory / f"{name}.err"), cause)
 
     def _fail_late(self, what: str) -> NoReturn:
-        late = self.processes.running()
-        states = ", ".join(f"{name} {self.tracker.phase(name)}" for name in late)
-        raise TrialFailed(f"{self.trial.name} {what}. Still running: {states}.")
+        running = (f"{n} {self.tracker.phase(n)}" for n in self.processes.running())
+        raise TrialFailed(f"{self.trial.name} {what}. Still running: {', '.join(running)}.")
 
 
 def _is_last(event: Event, trial: Trial) -> bool:

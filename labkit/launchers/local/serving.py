@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from labkit.trials import Trial
+
 LEAST = 0.2
 """Seconds between the looks that are compared, at least: a few times their distance."""
 
@@ -19,11 +21,12 @@ class Serving:
 
     Parameters
     ----------
-    count : int
-        How many servers there are.
+    trial : Trial
+        Of a script nothing is looked at: it has processes of its own.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, trial: Trial) -> None:
+        count = trial.replicas.get("server", 0) if trial.total_steps else 0
         self._names = [f"server-{index}" for index in range(count)]
         self._looks: deque[tuple[float, list[float]]] = deque(maxlen=2)
         self._first: tuple[float, list[float]] | None = None

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 
+import made_runs
 import pytest
 
 from labkit.launchers.local.serving import LEAST, Serving
@@ -22,7 +23,7 @@ def work(seconds):
 
 @pytest.mark.parametrize("before", [0.0, 0.3])
 def test_what_is_between_the_barrier_and_the_last_step_counts(before):
-    serving = Serving(1)
+    serving = Serving(made_runs.trial(servers=1))
     serving.look(ME)
     work(before)
     serving.begin(time.monotonic())
@@ -47,7 +48,7 @@ def test_each_server_is_looked_at():
     other = subprocess.Popen(["sleep", "60"])
     try:
         pids = {"server-1": other.pid, "worker-0": 1} | ME
-        serving = Serving(2)
+        serving = Serving(made_runs.trial(servers=2))
         serving.begin(time.monotonic())
         serving.look(pids)
         work(0.3)
@@ -61,7 +62,7 @@ def test_each_server_is_looked_at():
 
 
 def test_too_short_to_tell():
-    serving = Serving(1)
+    serving = Serving(made_runs.trial(servers=1))
     serving.begin(time.monotonic())
     serving.look(ME)
     serving.finish(time.monotonic())
@@ -69,7 +70,7 @@ def test_too_short_to_tell():
 
 
 def test_without_servers_there_is_nothing_to_tell():
-    serving = Serving(0)
+    serving = Serving(made_runs.trial(strategy="single"))
     serving.begin(time.monotonic())
     serving.look({"worker-0": os.getpid()})
     serving.finish(time.monotonic())
@@ -79,7 +80,7 @@ def test_without_servers_there_is_nothing_to_tell():
 def test_one_that_has_ended_is_not_looked_at():
     ended = subprocess.Popen(["true"])
     ended.wait()
-    serving = Serving(1)
+    serving = Serving(made_runs.trial(servers=1))
     serving.begin(time.monotonic())
     serving.look({"server-0": ended.pid})
     serving.finish(time.monotonic())
